@@ -1,0 +1,52 @@
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "cli/verb.hpp"
+
+namespace forecost::cli {
+
+bool parse(const World& world, const Help& help, const po::options_description& options,
+           int max_positional, const std::vector<std::string>& arguments, po::variables_map& values) {
+  po::options_description visible = options;
+  visible.add_options()("help,h", "show this help");
+  po::options_description all;
+  all.add(visible);
+  all.add_options()("positional", po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add("positional", -1);
+
+  try {
+    po::store(po::command_line_parser(arguments)
+                  .options(all)
+                  .positional(positional)
+                  // An abbreviated option would change its meaning when another one is added.
+                  .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
+                  .run(),
+              values);
+    if (values.count("help") > 0) {
+      if (world.rank() == 0) {
+        std::cout << fmt::format("usage: {}\n\n{}\n\nOptions:\n", help.usage, help.about) << visible
+                  << fmt::format("\nExamples:\n{}\n", help.examples);
+      }
+      return false;
+    }
+    po::notify(values);
+  } catch (const po::error& error) {
+    const std::string_view verb = help.usage.substr(0, help.usage.find(' ', help.usage.find(' ') + 1));
+    throw UsageError(fmt::format("{}; see '{} --help'", error.what(), verb));
+  }
+  const auto given = positionals(values);
+  if (max_positional >= 0 && given.size() > static_cast<std::size_t>(max_positional)) {
+    throw UsageError(fmt::format("unexpected argument '{}'; usage: {}",
+                                 given[static_cast<std::size_t>(max_positional)], help.usage));
+  }
+  return true;
+}
+
+std::vector<std::string> positionals(const po::variables_map& values) {
+  return values.count("positional") > 0 ? values["positional"].as<std::vector<std::string>>()
+                                        : std::vector<std::string>{};
+}
+
+}  // namespace forecost::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/program_options.hpp>
+
+#include "core/error.hpp"
+#include "mpi/world.hpp"
+
+namespace forecost::cli {
+
+/// One verb of the command line: one file, one line in cli/verbs.cpp.
+struct Verb {
+  std::string_view name;
+  std::string_view summary;
+  /// The arguments after the verb. Every rank calls it; results go to stdout on rank 0 only.
+  ExitCode (*run)(const World& world, const std::vector<std::string>& arguments);
+};
+std::span<const Verb> verbs();
+
+namespace po = boost::program_options;
+
+/// The help of a verb: usage line, options, examples.
+struct Help {
+  std::string_view usage;     ///< "forecost collect SWEEP.toml -o RUN_DIR [options]"
+  std::string_view about;     ///< a paragraph
+  std::string_view examples;  ///< lines, each indented by two blanks
+};
+
+/// Parses options and positionals (bound to the hidden option `positional`, a vector of strings, if
+/// `max_positional` is not 0; -1 is unlimited). Returns false after it has printed the help for
+/// -h/--help. Throws UsageError with one line that names the option and what is allowed.
+bool parse(const World& world, const Help& help, const po::options_description& options,
+           int max_positional, const std::vector<std::string>& arguments, po::variables_map& values);
+
+/// The positional arguments, possibly none.
+std::vector<std::string> positionals(const po::variables_map& values);
+
+}  // namespace forecost::cli

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/device.hpp"
+#include "data/measurement.hpp"
+
+namespace forecost {
+
+/// Thrown by TimingBackend::prepare where the outcome is a status and not a bug: unsupported,
+/// out_of_memory, failed, ...
+class CaseRefused : public std::runtime_error {
+ public:
+  CaseRefused(Status status, const std::string& reason)
+      : std::runtime_error(reason), status_(status) {}
+  Status status() const noexcept { return status_; }
+
+ private:
+  Status status_;
+};
+
+/// One timed span of `runs` executions back to back, in seconds for all of them together.
+struct Sample {
+  double device_s;  ///< the target: device events, or the host clock on a CPU
+  double host_s;    ///< launch to completion on the host's clock
+  bool throttled = false;
+};
+
+/// What the backend knows of a prepared case before it runs.
+struct CaseInfo {
+  std::string implementation;
+  double memory_bytes = 0, workspace_bytes = 0;
+  double flush_bytes = 0;  ///< what make_cold touches
+  double allocate_s = 0, plan_s = 0, reorder_s = 0;
+  std::uint64_t seed = 0;
+};
+
+/// A task allocated, filled and planned on a device, ready to run many times.
+class PreparedCase {
+ public:
+  virtual ~PreparedCase() = default;
+  virtual const CaseInfo& info() const = 0;
+  virtual Sample run(std::int64_t runs) = 0;
+  /// Evicts the operands from the caches; untimed.
+  virtual void make_cold() = 0;
+  /// Of the result; NaN or infinite if the result has a value that is.
+  virtual double checksum() = 0;
+};
+
+/// What to open: which cores or devices of this host.
+struct DeviceRequest {
+  int cores = 0;             ///< --cores N; 0: those this rank is bound to
+  int local_rank = 0, local_size = 1;
+  int rank = 0, size = 1;
+  std::string replay;        ///< --replay DEVICES|CORPUS
+  std::uint64_t seed = 0;
+};
+
+/// A way to time tasks on a device: cpu, cuda, replay. One opened backend drives one device.
+class TimingBackend {
+ public:
+  virtual ~TimingBackend() = default;
+  virtual std::string_view name() const = 0;
+  virtual Protocol protocol() const = 0;
+  virtual const Device& device() const = 0;
+  /// Fills probed attributes of device() in a few seconds (peak per dtype, bandwidth, caches).
+  virtual void probe(bool thorough) = 0;
+  virtual Environment environment() const = 0;
+  /// Bytes that a case may still allocate.
+  virtual double free_memory_bytes() const = 0;
+  /// Why this task cannot be measured here at all; nullopt if it can.
+  virtual std::optional<std::string> unsupported(const Task& task) const = 0;
+  /// Throws CaseRefused.
+  virtual std::unique_ptr<PreparedCase> prepare(const Task& task, std::uint64_t seed) = 0;
+  /// The backend's clock in seconds: steady, or virtual for replay.
+  virtual double now_s() const = 0;
+  /// Keeps the device busy so that clocks ramp up.
+  virtual void spin(double seconds) = 0;
+};
+
+/// One registry line per backend in collect/backends/registry.cpp.
+struct BackendInfo {
+  std::string_view name;
+  std::string_view description;
+  /// nullptr where this rank gets no device (more ranks than devices): it may be the manager.
+  /// Throws EnvironmentError with one line where the backend cannot work here.
+  std::unique_ptr<TimingBackend> (*open)(const DeviceRequest&);
+};
+/// Those that were built.
+const std::vector<BackendInfo>& backends();
+/// `auto` is the best one that opens; an unknown name lists the known ones (UsageError).
+std::unique_ptr<TimingBackend> open_backend(std::string_view name, const DeviceRequest& request);
+
+}  // namespace forecost

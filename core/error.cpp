@@ -1,0 +1,51 @@
+#include "core/error.hpp"
+
+#include <algorithm>
+#include <new>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace forecost {
+
+namespace {
+
+/// Levenshtein distance.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+ExitCode exit_code_of(const std::exception& error) noexcept {
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->code();
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return ExitCode::environment;
+  return ExitCode::internal;
+}
+
+std::string unknown_name(std::string_view kind, std::string_view name,
+                         std::span<const std::string> known) {
+  std::string text = fmt::format("unknown {} '{}'; known: {}", kind, name, fmt::join(known, ", "));
+  const auto closest = std::min_element(known.begin(), known.end(), [&](auto& a, auto& b) {
+    return edit_distance(name, a) < edit_distance(name, b);
+  });
+  if (closest != known.end() && known.size() > 3 && edit_distance(name, *closest) <= 2) {
+    text += fmt::format(" (did you mean '{}'?)", *closest);
+  }
+  return text;
+}
+
+}  // namespace forecost

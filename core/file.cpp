@@ -1,0 +1,91 @@
+#include "core/file.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "core/error.hpp"
+
+namespace forecost {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const fs::path& path, const char* what) {
+  throw EnvironmentError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
+}
+
+}  // namespace
+
+std::string read_text(const fs::path& file) {
+  if (fs::is_directory(file)) {
+    throw EnvironmentError(fmt::format("{}: cannot be read: it is a directory", file.string()));
+  }
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail(file, "cannot be read");
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in.bad()) fail(file, "cannot be read");
+  return text;
+}
+
+void sync_path(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail(path, "cannot be opened to sync it");
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  // Some network and FUSE file systems cannot sync a directory; the rename is then as safe as can be.
+  if (result != 0 && error != EINVAL && error != ENOTSUP) {
+    errno = error;
+    fail(path, "cannot be synced");
+  }
+}
+
+void replace_file(const fs::path& file, const std::function<void(const fs::path&)>& write) {
+  fs::path temporary = file;
+  temporary += fmt::format(".tmp-{}", ::getpid());
+  try {
+    write(temporary);
+    sync_path(temporary);
+    if (std::rename(temporary.c_str(), file.c_str()) != 0) fail(file, "cannot be replaced");
+    const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
+    sync_path(directory);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+}
+
+void replace_text(const fs::path& file, std::string_view text) {
+  replace_file(file, [&](const fs::path& temporary) {
+    std::ofstream out(temporary, std::ios::binary);
+    if (!out) fail(temporary, "cannot be written");
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+    out.close();
+    if (!out) fail(temporary, "cannot be written");
+  });
+}
+
+fs::path configs_directory() {
+  if (const char* given = std::getenv("FORECOST_CONFIGS"); given != nullptr && *given != '\0') {
+    if (fs::is_directory(given)) return given;
+    throw EnvironmentError(fmt::format("FORECOST_CONFIGS={}: no such directory", given));
+  }
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed = program.parent_path().parent_path() / "share/forecost/configs";
+  if (!error && fs::is_directory(installed)) return installed;
+  if (fs::is_directory(FORECOST_SOURCE_CONFIGS)) return FORECOST_SOURCE_CONFIGS;
+  throw EnvironmentError(fmt::format(
+      "the shipped configurations are neither in {} nor in {}; set FORECOST_CONFIGS",
+      installed.string(), FORECOST_SOURCE_CONFIGS));
+}
+
+}  // namespace forecost

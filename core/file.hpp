@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace forecost {
+
+/// The whole file; throws EnvironmentError("FILE: cannot be read: reason").
+std::string read_text(const std::filesystem::path& file);
+
+/// Replaces `file` so that a reader, or a kill at any instant, sees the old or the new content
+/// whole: `write` fills a temporary file beside it, which is then synced and renamed, and the
+/// directory synced. Throws EnvironmentError if the directory is unwritable or the disk full; the
+/// old file is then untouched and the temporary one gone.
+void replace_file(const std::filesystem::path& file,
+                  const std::function<void(const std::filesystem::path& temporary)>& write);
+void replace_text(const std::filesystem::path& file, std::string_view text);
+
+/// fsync of a file or directory; throws EnvironmentError.
+void sync_path(const std::filesystem::path& path);
+
+/// Where shipped configurations are: $FORECOST_CONFIGS, or share/forecost/configs beside the
+/// installed program, or configs/ of the source tree it was built from. Throws EnvironmentError.
+std::filesystem::path configs_directory();
+
+}  // namespace forecost

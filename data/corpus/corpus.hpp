@@ -1,0 +1,55 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/device.hpp"
+#include "data/measurement.hpp"
+
+namespace forecost {
+
+inline constexpr int corpus_schema_version = 1;
+
+struct SweepRecord {
+  std::string id, name, text;
+};
+
+/// A corpus in memory: the content of a corpus.h5 or of journals.
+struct Corpus {
+  std::vector<Device> devices;            ///< found by Device::id()
+  std::vector<Environment> environments;
+  std::vector<SweepRecord> sweeps;
+  std::vector<Run> runs;
+  std::vector<Measurement> rows;
+  std::vector<std::string> history;       ///< one line per change, oldest first
+
+  /// Throws DataError for a dangling id.
+  const Device& device(const std::string& id) const;
+};
+
+/// Writes FILE and FILE.sha256 beside it: temporary file, fsync, rename. Throws EnvironmentError.
+void write_corpus(const Corpus& corpus, const std::filesystem::path& file);
+
+/// Verifies the digest before HDF5 opens the file. Throws DataError (corrupt, newer schema, not a
+/// corpus) or EnvironmentError (not readable).
+Corpus read_corpus(const std::filesystem::path& file, bool with_samples = true);
+
+/// What is wrong, one line each, naming group and row; empty if all is well. Damage that stops the
+/// reading is one line too.
+std::vector<std::string> validate_corpus(const std::filesystem::path& file);
+
+/// Adds `from` to `into`: tables by id, rows by row key. The same row twice is kept once; an ok row
+/// supersedes an earlier failure of the same task on the same class; the same row key with different
+/// values from different runs is a conflict. Returns the conflicts, one line each; throws nothing.
+std::vector<std::string> merge_into(Corpus& into, const Corpus& from);
+
+/// Everything under RUN_DIR/runs/*/journal-*: a torn last record of a journal (a kill) is left out,
+/// damage anywhere else throws DataError. `skip_damaged` for validate: collects lines instead.
+Corpus read_journals(const std::filesystem::path& run_directory);
+
+/// read_journals, merge, and write_corpus to RUN_DIR/corpus.h5. Returns the conflicts.
+std::vector<std::string> merge_run_directory(const std::filesystem::path& run_directory);
+
+}  // namespace forecost

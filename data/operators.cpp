@@ -1,0 +1,42 @@
+#include <algorithm>
+#include <array>
+
+#include "data/layer.hpp"
+#include "data/operators/conv2d.hpp"
+#include "data/operators/dense.hpp"
+
+namespace forecost {
+
+std::span<const Operator* const> operators() {
+  static constexpr std::array all{
+      &dense_operator,
+      &conv2d_operator,
+  };
+  return all;
+}
+
+const Operator& find_operator(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Operator* op : operators()) {
+    if (op->name == name) return *op;
+    known.emplace_back(op->name);
+  }
+  throw UsageError(unknown_name("operator", name, known));
+}
+
+bool Operator::has(Pass pass) const {
+  return std::find(passes.begin(), passes.end(), pass) != passes.end();
+}
+
+std::optional<std::size_t> Operator::index_of(std::string_view parameter) const {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name == parameter) return i;
+  }
+  return std::nullopt;
+}
+
+Family family_of(const Operator& op, Pass pass) {
+  return pass == Pass::update ? Family::memory_bound : op.family;
+}
+
+}  // namespace forecost

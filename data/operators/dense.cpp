@@ -1,0 +1,57 @@
+#include "data/operators/dense.hpp"
+
+#include "data/operators/fused.hpp"
+
+namespace forecost {
+
+DenseShape dense_shape(const Layer& layer) {
+  const auto v = layer.values();
+  return {v[0], v[1], v[2], v[3] != 0, static_cast<Activation>(v[4])};
+}
+
+namespace {
+
+Work affine(const Layer& layer, Pass pass, DType dtype) {
+  const DenseShape s = dense_shape(layer);
+  const double batch = static_cast<double>(s.batch), in = static_cast<double>(s.in_features),
+               out = static_cast<double>(s.out_features);
+  return affine_work({.macs = batch * in * out,
+                      .input = batch * in,
+                      .weights = in * out,
+                      .output = batch * out,
+                      .bias = s.bias ? out : 0,
+                      .activation = s.activation},
+                     pass, dtype);
+}
+
+Work work(const Layer& layer, Pass pass, DType dtype, Optimizer optimizer) {
+  return work_of_passes(layer, pass, dtype, optimizer, &affine);
+}
+
+std::vector<std::int64_t> parameter_tensors(const Layer& layer) {
+  const DenseShape s = dense_shape(layer);
+  std::vector<std::int64_t> tensors{s.in_features * s.out_features};
+  if (s.bias) tensors.push_back(s.out_features);
+  return tensors;
+}
+
+}  // namespace
+
+const Operator dense_operator{
+    .name = "dense",
+    .family = Family::gemm,
+    .parameters = {{"batch", 1, 1 << 20, std::nullopt, {}, "items"},
+                   {"in_features", 1, 1 << 24, std::nullopt, {}, "inputs of each item"},
+                   {"out_features", 1, 1 << 24, std::nullopt, {}, "outputs of each item"},
+                   {"bias", 0, 1, 1, {}, "whether a bias is added"},
+                   {"activation", 0, 3, 0, EnumNames<Activation>::names, "fused activation"}},
+    .passes = {Pass::forward, Pass::backward_data, Pass::backward_weights, Pass::update,
+               Pass::training_step},
+    .check = [](const Layer&) {},
+    .work = &work,
+    .parameter_tensors = &parameter_tensors,
+    .input_elements = [](const Layer& l) { return l.values()[0] * l.values()[1]; },
+    .output_elements = [](const Layer& l) { return l.values()[0] * l.values()[2]; },
+};
+
+}  // namespace forecost

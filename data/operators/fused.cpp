@@ -1,0 +1,52 @@
+#include "data/operators/fused.hpp"
+
+#include <stdexcept>
+
+namespace forecost {
+
+Work affine_work(const AffineCost& c, Pass pass, DType dtype) {
+  const ActivationCost activation = activation_cost(c.activation);
+  const bool fused = c.activation != Activation::none;
+  const double size = bytes_of(dtype);
+  Work work;
+  work.parameters = c.weights + c.bias;
+  switch (pass) {
+    case Pass::forward:
+      work.flops = 2 * c.macs + (c.bias > 0 ? c.output : 0) + activation.forward_flops * c.output;
+      work.bytes_read = size * (c.input + c.weights + c.bias);
+      work.bytes_written = size * c.output;
+      return work;
+    case Pass::backward_data:
+      work.flops = 2 * c.macs + activation.backward_flops * c.output;
+      work.bytes_read = size * (c.output + c.weights + (fused ? c.output : 0));
+      work.bytes_written = size * (c.input + (fused ? c.output : 0));
+      return work;
+    case Pass::backward_weights:
+      work.flops = 2 * c.macs + (c.bias > 0 ? c.output : 0);
+      work.bytes_read = size * (c.output + c.input);
+      work.bytes_written = size * (c.weights + c.bias);
+      return work;
+    case Pass::backward:
+    case Pass::update:
+    case Pass::training_step: break;
+  }
+  throw std::logic_error("affine_work: forward, backward_data or backward_weights expected");
+}
+
+Work work_of_passes(const Layer& layer, Pass pass, DType dtype, Optimizer optimizer,
+                    Work (*split)(const Layer&, Pass, DType)) {
+  if (!layer.op().has(pass)) {
+    throw UsageError(std::string(layer.op().name) + " has no pass " + std::string(name_of(pass)));
+  }
+  if (pass == Pass::update) {
+    return update_work(static_cast<double>(layer.parameter_count()), dtype, optimizer);
+  }
+  if (pass != Pass::training_step) return split(layer, pass, dtype);
+  Work sum = split(layer, Pass::forward, dtype);
+  for (const Pass part : {Pass::backward_data, Pass::backward_weights}) {
+    sum = sum + split(layer, part, dtype);
+  }
+  return sum + update_work(static_cast<double>(layer.parameter_count()), dtype, optimizer);
+}
+
+}  // namespace forecost
