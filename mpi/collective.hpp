@@ -24,6 +24,8 @@ class Collective {
   virtual void broadcast(std::span<float> values, int root) = 0;
 };
 
+/// Of one rank: sums are what they are.
+std::unique_ptr<Collective> make_local_collective();
 /// The one that fits the world: local for one rank, else mpi.
 std::unique_ptr<Collective> make_collective(const World& world);
 

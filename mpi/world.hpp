@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +23,8 @@ class World {
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }
 
+  // The collective calls below sleep while they wait, so that a rank that has finished early does
+  // not disturb measurements beside it.
   void barrier() const;
   /// Each rank's text, by rank; on every rank.
   std::vector<std::string> all_gather(std::string_view text) const;
@@ -37,6 +37,7 @@ class World {
 
  private:
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  bool owns_mpi_ = false;  ///< MPI_Init was called here
   std::string host_;
 };
 
