@@ -21,7 +21,11 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+# Designated initialisers leave members at their defaults on purpose.
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(-Wno-restrict)  # GCC bug 105651: false positives in std::string's operator+
+endif()
 if(FORECOST_WERROR)
   add_compile_options(-Werror)
 endif()

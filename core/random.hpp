@@ -32,7 +32,8 @@ class Random {
   constexpr double uniform(double low, double high) { return low + (high - low) * uniform(); }
   /// In [0, n); n > 0. The bias is below n / 2^64.
   constexpr std::uint64_t below(std::uint64_t n) {
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(bits()) * n) >> 64);
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>((static_cast<Wide>(bits()) * n) >> 64);
   }
   /// Standard normal, by Box and Muller.
   double normal() {

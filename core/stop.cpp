@@ -1,6 +1,7 @@
 #include "core/stop.hpp"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace forecost {
 

@@ -1,0 +1,101 @@
+#include "data/device.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "core/hash.hpp"
+
+namespace forecost {
+
+std::span<const AttributeInfo, attribute_count> attribute_table() {
+  // Ranges are wide enough for anything built since 2010 and narrow enough to refuse GHz where Hz is
+  // meant, or GB where bytes are.
+  static constexpr AttributeInfo bytes{"", "B", 1e3, 1e14}, flops{"", "FLOP/s", 1e8, 1e17},
+      rate{"", "B/s", 1e6, 1e15};
+  const auto named = [](std::string_view name, AttributeInfo info) {
+    info.name = name;
+    return info;
+  };
+  static const std::array<AttributeInfo, attribute_count> table{
+      named("memory_bytes", bytes),
+      AttributeInfo{"cores", "1", 1, 1e6},
+      AttributeInfo{"clock_hz", "Hz", 1e8, 1e10},
+      AttributeInfo{"memory_clock_hz", "Hz", 1e8, 1e11},
+      named("l2_bytes", bytes),
+      named("llc_bytes", bytes),
+      named("peak_f32_flops", flops),
+      named("peak_tf32_flops", flops),
+      named("peak_f16_flops", flops),
+      named("peak_bf16_flops", flops),
+      named("peak_f64_flops", flops),
+      named("peak_int8_flops", flops),
+      named("peak_fp8_flops", flops),
+      named("bandwidth_bytes_per_s", rate),
+      named("interconnect_bytes_per_s", rate),
+      named("host_link_bytes_per_s", rate),
+      AttributeInfo{"launch_latency_s", "s", 1e-9, 1},
+      AttributeInfo{"power_cap_w", "W", 0.1, 1e5},
+      AttributeInfo{"compute_capability", "1", 1, 100},
+      named("probed_f32_flops", flops),
+      named("probed_tf32_flops", flops),
+      named("probed_f16_flops", flops),
+      named("probed_bf16_flops", flops),
+      named("probed_f64_flops", flops),
+      named("probed_int8_flops", flops),
+      named("probed_fp8_flops", flops),
+      named("probed_bandwidth_bytes_per_s", rate),
+      named("probed_cache_bandwidth_bytes_per_s", rate),
+      named("probed_cache_bytes", bytes),
+      AttributeInfo{"probed_launch_latency_s", "s", 1e-9, 1},
+      named("probed_host_link_bytes_per_s", rate),
+      named("probed_allreduce_bytes_per_s", rate)};
+  return table;
+}
+
+void Device::set(Attribute a, double value) {
+  const AttributeInfo& info = attribute_table()[static_cast<std::size_t>(a)];
+  if (!std::isnan(value) && !(value >= info.min && value <= info.max)) {
+    throw UsageError(fmt::format("{} = {:g}: expected {:g} to {:g} {}", info.name, value, info.min,
+                                 info.max, info.units));
+  }
+  attributes_[static_cast<std::size_t>(a)] = value;
+}
+
+namespace {
+
+/// The peaks of all dtypes follow the f32 one, in the order of DType.
+Attribute of_dtype(Attribute f32, DType dtype) {
+  return static_cast<Attribute>(static_cast<int>(f32) + static_cast<int>(dtype));
+}
+
+}  // namespace
+
+double Device::peak_flops(DType dtype) const {
+  const Attribute probed = of_dtype(Attribute::probed_f32_flops, dtype);
+  return has(probed) ? (*this)[probed] : (*this)[of_dtype(Attribute::peak_f32_flops, dtype)];
+}
+
+double Device::bandwidth_bytes_per_s() const {
+  return has(Attribute::probed_bandwidth_bytes_per_s)
+             ? (*this)[Attribute::probed_bandwidth_bytes_per_s]
+             : (*this)[Attribute::bandwidth_bytes_per_s];
+}
+
+std::string Device::id() const { return short_id(uuid + "\n" + device_class + "\n" + host); }
+
+std::string cpu_class(std::string_view model, int cores) {
+  std::string text;
+  for (const char c : model) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else if (!text.empty() && text.back() != '-') {
+      text += '-';
+    }
+  }
+  if (text.empty() || text.back() != '-') text += '-';
+  return text + fmt::format("{}c", cores);
+}
+
+}  // namespace forecost
