@@ -7,7 +7,8 @@
 namespace forecost::cli {
 
 bool parse(const World& world, const Help& help, const po::options_description& options,
-           int max_positional, const std::vector<std::string>& arguments, po::variables_map& values) {
+           int max_positional, const std::vector<std::string>& arguments,
+           po::variables_map& values) {
   po::options_description visible = options;
   visible.add_options()("help,h", "show this help");
   po::options_description all;
@@ -17,13 +18,14 @@ bool parse(const World& world, const Help& help, const po::options_description& 
   positional.add("positional", -1);
 
   try {
-    po::store(po::command_line_parser(arguments)
-                  .options(all)
-                  .positional(positional)
-                  // An abbreviated option would change its meaning when another one is added.
-                  .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
-                  .run(),
-              values);
+    po::store(
+        po::command_line_parser(arguments)
+            .options(all)
+            .positional(positional)
+            // An abbreviated option would change its meaning when another one is added.
+            .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
+            .run(),
+        values);
     if (values.count("help") > 0) {
       if (world.rank() == 0) {
         std::cout << fmt::format("usage: {}\n\n{}\n\nOptions:\n", help.usage, help.about) << visible
@@ -33,7 +35,8 @@ bool parse(const World& world, const Help& help, const po::options_description& 
     }
     po::notify(values);
   } catch (const po::error& error) {
-    const std::string_view verb = help.usage.substr(0, help.usage.find(' ', help.usage.find(' ') + 1));
+    const std::string_view verb =
+        help.usage.substr(0, help.usage.find(' ', help.usage.find(' ') + 1));
     throw UsageError(fmt::format("{}; see '{} --help'", error.what(), verb));
   }
   const auto given = positionals(values);

@@ -34,7 +34,8 @@ struct Help {
 /// `max_positional` is not 0; -1 is unlimited). Returns false after it has printed the help for
 /// -h/--help. Throws UsageError with one line that names the option and what is allowed.
 bool parse(const World& world, const Help& help, const po::options_description& options,
-           int max_positional, const std::vector<std::string>& arguments, po::variables_map& values);
+           int max_positional, const std::vector<std::string>& arguments,
+           po::variables_map& values);
 
 /// The positional arguments, possibly none.
 std::vector<std::string> positionals(const po::variables_map& values);

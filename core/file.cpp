@@ -40,7 +40,8 @@ void sync_path(const fs::path& path) {
   const int result = ::fsync(fd);
   const int error = errno;
   ::close(fd);
-  // Some network and FUSE file systems cannot sync a directory; the rename is then as safe as can be.
+  // Some network and FUSE file systems cannot sync a directory; the rename is then as safe as can
+  // be.
   if (result != 0 && error != EINVAL && error != ENOTSUP) {
     errno = error;
     fail(path, "cannot be synced");
@@ -83,9 +84,9 @@ fs::path configs_directory() {
   const fs::path installed = program.parent_path().parent_path() / "share/forecost/configs";
   if (!error && fs::is_directory(installed)) return installed;
   if (fs::is_directory(FORECOST_SOURCE_CONFIGS)) return FORECOST_SOURCE_CONFIGS;
-  throw EnvironmentError(fmt::format(
-      "the shipped configurations are neither in {} nor in {}; set FORECOST_CONFIGS",
-      installed.string(), FORECOST_SOURCE_CONFIGS));
+  throw EnvironmentError(
+      fmt::format("the shipped configurations are neither in {} nor in {}; set FORECOST_CONFIGS",
+                  installed.string(), FORECOST_SOURCE_CONFIGS));
 }
 
 }  // namespace forecost

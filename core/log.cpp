@@ -1,8 +1,8 @@
 #include "core/log.hpp"
 
 #include <cstdlib>
-#include <string>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <spdlog/sinks/basic_file_sink.h>
@@ -15,7 +15,8 @@ namespace {
 
 spdlog::sink_ptr stderr_sink(int rank) {
   auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  sink->set_pattern(rank == 0 ? "forecost: %l: %v" : "forecost[" + std::to_string(rank) + "]: %l: %v");
+  sink->set_pattern(rank == 0 ? "forecost: %l: %v"
+                              : "forecost[" + std::to_string(rank) + "]: %l: %v");
   if (rank != 0) sink->set_level(spdlog::level::err);
   return sink;
 }

@@ -48,8 +48,7 @@ void Progress::print(bool last) {
   if (silent_) return;
   const double elapsed = std::chrono::duration<double>(last_print_ - start_).count();
   const double rate = elapsed > 0 ? static_cast<double>(done_ - first_done_) / elapsed : 0;
-  const double share =
-      total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1.0;
+  const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1.0;
   std::string text = fmt::format("{} {}/{} {}", label_, done_, total_, unit_);
   if (terminal_) {
     const int full = static_cast<int>(std::min(share, 1.0) * bar_width);

@@ -9,8 +9,9 @@ namespace {
 
 /// Columns on a terminal: bytes that do not continue a UTF-8 sequence.
 std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 }  // namespace
@@ -23,7 +24,8 @@ TextTable::TextTable(std::vector<std::string> headings) : headings_(std::move(he
 }
 
 void TextTable::add(std::vector<std::string> cells) {
-  if (cells.size() != headings_.size()) throw std::logic_error("a table row has a wrong cell count");
+  if (cells.size() != headings_.size())
+    throw std::logic_error("a table row has a wrong cell count");
   rows_.push_back(std::move(cells));
 }
 

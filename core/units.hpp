@@ -5,8 +5,8 @@
 namespace forecost {
 
 // Text for people, three significant digits; "-" for NaN.
-std::string format_seconds(double seconds);                     ///< "1.23 ms", "45.6 us", "2 h 05 min"
-std::string format_bytes(double bytes);                         ///< "1.50 GB" (powers of 1000)
+std::string format_seconds(double seconds);  ///< "1.23 ms", "45.6 us", "2 h 05 min"
+std::string format_bytes(double bytes);      ///< "1.50 GB" (powers of 1000)
 std::string format_si(double value, const std::string& unit);   ///< "12.3 GFLOP", "210 GFLOP/s"
 std::string format_percent(double fraction, int decimals = 1);  ///< 0.123 -> "12.3 %"
 std::string format_count(double count);                         ///< "138,357,544"

@@ -10,8 +10,8 @@
 namespace forecost {
 
 std::span<const AttributeInfo, attribute_count> attribute_table() {
-  // Ranges are wide enough for anything built since 2010 and narrow enough to refuse GHz where Hz is
-  // meant, or GB where bytes are.
+  // Ranges are wide enough for anything built since 2010 and narrow enough to refuse GHz where Hz
+  // is meant, or GB where bytes are.
   static constexpr AttributeInfo bytes{"", "B", 1e3, 1e14}, flops{"", "FLOP/s", 1e8, 1e17},
       rate{"", "B/s", 1e6, 1e15};
   const auto named = [](std::string_view name, AttributeInfo info) {

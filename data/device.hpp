@@ -16,26 +16,51 @@ namespace forecost {
 /// The numeric attributes of a device. A probed attribute is what a probe reached on the device
 /// itself; it is used wherever it exists, since spec tables disagree with each other.
 enum class Attribute : std::uint8_t {
-  memory_bytes, cores, clock_hz, memory_clock_hz, l2_bytes, llc_bytes,
-  peak_f32_flops, peak_tf32_flops, peak_f16_flops, peak_bf16_flops, peak_f64_flops, peak_int8_flops,
-  peak_fp8_flops, bandwidth_bytes_per_s, interconnect_bytes_per_s, host_link_bytes_per_s,
-  launch_latency_s, power_cap_w, compute_capability,
-  probed_f32_flops, probed_tf32_flops, probed_f16_flops, probed_bf16_flops, probed_f64_flops,
-  probed_int8_flops, probed_fp8_flops, probed_bandwidth_bytes_per_s,
-  probed_cache_bandwidth_bytes_per_s, probed_cache_bytes, probed_launch_latency_s,
-  probed_host_link_bytes_per_s, probed_allreduce_bytes_per_s
+  memory_bytes,
+  cores,
+  clock_hz,
+  memory_clock_hz,
+  l2_bytes,
+  llc_bytes,
+  peak_f32_flops,
+  peak_tf32_flops,
+  peak_f16_flops,
+  peak_bf16_flops,
+  peak_f64_flops,
+  peak_int8_flops,
+  peak_fp8_flops,
+  bandwidth_bytes_per_s,
+  interconnect_bytes_per_s,
+  host_link_bytes_per_s,
+  launch_latency_s,
+  power_cap_w,
+  compute_capability,
+  probed_f32_flops,
+  probed_tf32_flops,
+  probed_f16_flops,
+  probed_bf16_flops,
+  probed_f64_flops,
+  probed_int8_flops,
+  probed_fp8_flops,
+  probed_bandwidth_bytes_per_s,
+  probed_cache_bandwidth_bytes_per_s,
+  probed_cache_bytes,
+  probed_launch_latency_s,
+  probed_host_link_bytes_per_s,
+  probed_allreduce_bytes_per_s
 };
 
 struct AttributeInfo {
   std::string_view name;   ///< TOML key and corpus column; the unit is part of it
   std::string_view units;  ///< for the HDF5 attribute: "Hz", "B", "FLOP/s", "B/s", "s", "W", "1"
-  double min, max;         ///< plausible range, so that a clock of 1410 is refused where Hz is meant
+  double min, max;  ///< plausible range, so that a clock of 1410 is refused where Hz is meant
 };
 inline constexpr std::size_t attribute_count = 32;
 /// In the order of the enumeration.
 std::span<const AttributeInfo, attribute_count> attribute_table();
 
-/// One GPU (or MIG slice, or one die of a two-die card), or the set of CPU cores a rank is bound to.
+/// One GPU (or MIG slice, or one die of a two-die card), or the set of CPU cores a rank is bound
+/// to.
 class Device {
  public:
   std::string name;          ///< model, for people: "AMD EPYC"
@@ -65,7 +90,8 @@ class Device {
   std::array<double, attribute_count> attributes_;
 };
 
-/// A class name as users type it: lower case, letters, digits and '-' ("AMD EPYC", 2 -> "amd-epyc-2c").
+/// A class name as users type it: lower case, letters, digits and '-' ("AMD EPYC", 2 ->
+/// "amd-epyc-2c").
 std::string cpu_class(std::string_view model, int cores);
 
 /// Device TOML. Errors name the file and line; unknown keys are refused with the known ones.

@@ -16,15 +16,17 @@ std::string value_text(const ParameterInfo& parameter, std::int64_t value) {
   return std::string(parameter.value_names[static_cast<std::size_t>(value)]);
 }
 
-std::int64_t parse_value(const Operator& op, const ParameterInfo& parameter, std::string_view text) {
+std::int64_t parse_value(const Operator& op, const ParameterInfo& parameter,
+                         std::string_view text) {
   for (std::size_t i = 0; i < parameter.value_names.size(); ++i) {
     if (parameter.value_names[i] == text) return static_cast<std::int64_t>(i);
   }
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    throw UsageError(fmt::format("{}: {}='{}': expected {}", op.name, parameter.name, text,
-                                 parameter.value_names.empty() ? "an integer" : "one of its names"));
+    throw UsageError(
+        fmt::format("{}: {}='{}': expected {}", op.name, parameter.name, text,
+                    parameter.value_names.empty() ? "an integer" : "one of its names"));
   }
   return value;
 }
@@ -48,8 +50,8 @@ Layer::Layer(const Operator& op, std::span<const std::pair<std::string, std::int
   for (const auto& [name, value] : parameters) {
     const auto index = op.index_of(name);
     if (!index) {
-      throw UsageError(fmt::format("{}: {}", op.name,
-                                   unknown_name("parameter", name, parameter_names(op))));
+      throw UsageError(
+          fmt::format("{}: {}", op.name, unknown_name("parameter", name, parameter_names(op))));
     }
     if (std::exchange(given[*index], true)) {
       throw UsageError(fmt::format("{}: {} is given twice", op.name, name));

@@ -20,8 +20,8 @@ class Layer;
 /// One integer parameter of an operator. Its name is the key in TOML files and the corpus column.
 struct ParameterInfo {
   std::string_view name;
-  std::int64_t min, max;                     ///< inclusive
-  std::optional<std::int64_t> default_value; ///< absent: must be given
+  std::int64_t min, max;                      ///< inclusive
+  std::optional<std::int64_t> default_value;  ///< absent: must be given
   /// Of an enumeration: value i is called value_names[i]; empty for plain integers.
   std::span<const std::string_view> value_names = {};
   std::string_view description = {};
@@ -29,11 +29,12 @@ struct ParameterInfo {
 
 /// An operator: its parameters, passes and formulas. One file in data/operators/ defines each, one
 /// line in data/operators.cpp registers it; sweeps, corpus columns, keys and network files follow.
+/// Constant-initialised (`constinit`), so that layers may exist before main.
 struct Operator {
   std::string_view name;
-  Family family;                             ///< of every pass but `update`, see family_of
-  std::vector<ParameterInfo> parameters;     ///< the first one is `batch`
-  std::vector<Pass> passes;
+  Family family;                              ///< of every pass but `update`, see family_of
+  std::span<const ParameterInfo> parameters;  ///< the first one is `batch`
+  std::span<const Pass> passes;
   /// Throws UsageError where parameters contradict each other ("in_channels=6 is not a multiple of
   /// groups=4"); each parameter is already within its own range.
   void (*check)(const Layer&);
@@ -65,7 +66,8 @@ class Layer {
   /// Parameters not named take their defaults. Throws UsageError for an unknown, missing, repeated
   /// or out-of-range parameter, and whatever the operator's check finds.
   Layer(const Operator& op, std::span<const std::pair<std::string, std::int64_t>> parameters);
-  Layer(std::string_view op, std::initializer_list<std::pair<std::string, std::int64_t>> parameters);
+  Layer(std::string_view op,
+        std::initializer_list<std::pair<std::string, std::int64_t>> parameters);
   /// One value per parameter of the operator, in its order.
   static Layer of_values(const Operator& op, std::span<const std::int64_t> values);
   /// Reads what text() wrote.

@@ -15,7 +15,12 @@ namespace forecost {
 /// `training_step` is for imported tables that cannot tell the passes apart. A fused activation's
 /// gradient belongs to backward_data, a bias gradient to backward_weights.
 enum class Pass : std::uint8_t {
-  forward, backward_data, backward_weights, backward, update, training_step
+  forward,
+  backward_data,
+  backward_weights,
+  backward,
+  update,
+  training_step
 };
 template <>
 struct EnumNames<Pass> {
@@ -37,7 +42,16 @@ constexpr double bytes_of(DType dtype) {
   return bytes[static_cast<std::size_t>(dtype)];
 }
 
-enum class Optimizer : std::uint8_t { none, sgd, momentum, adagrad, adadelta, rmsprop, adam, adamw };
+enum class Optimizer : std::uint8_t {
+  none,
+  sgd,
+  momentum,
+  adagrad,
+  adadelta,
+  rmsprop,
+  adam,
+  adamw
+};
 template <>
 struct EnumNames<Optimizer> {
   static constexpr std::string_view kind = "optimizer";
@@ -62,7 +76,12 @@ struct EnumNames<AlgorithmPolicy> {
 };
 
 /// How a time was taken.
-enum class Protocol : std::uint8_t { host_clock, device_events, imported_host_overhead, virtual_clock };
+enum class Protocol : std::uint8_t {
+  host_clock,
+  device_events,
+  imported_host_overhead,
+  virtual_clock
+};
 template <>
 struct EnumNames<Protocol> {
   static constexpr std::string_view kind = "protocol";
@@ -72,7 +91,15 @@ struct EnumNames<Protocol> {
 
 /// The one outcome of a measurement. Only `ok` rows train a model.
 enum class Status : std::uint8_t {
-  ok, unsupported, skipped_memory, out_of_memory, throttled, shared, implausible, timeout, crashed,
+  ok,
+  unsupported,
+  skipped_memory,
+  out_of_memory,
+  throttled,
+  shared,
+  implausible,
+  timeout,
+  crashed,
   failed
 };
 template <>
@@ -105,7 +132,14 @@ struct EnumNames<Activation> {
 };
 
 /// Layers whose times follow one law share a feature schema and a network of the model.
-enum class Family : std::uint8_t { gemm, convolution, memory_bound, recurrent, attention, collective };
+enum class Family : std::uint8_t {
+  gemm,
+  convolution,
+  memory_bound,
+  recurrent,
+  attention,
+  collective
+};
 template <>
 struct EnumNames<Family> {
   static constexpr std::string_view kind = "family";

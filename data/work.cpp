@@ -9,14 +9,22 @@ namespace forecost {
 
 OptimizerCost optimizer_cost(Optimizer optimizer) {
   switch (optimizer) {
-    case Optimizer::none: return {0, 0};
-    case Optimizer::sgd: return {0, 2};        // w -= r g
-    case Optimizer::momentum: return {1, 4};   // v = m v + g; w -= r v
-    case Optimizer::adagrad: return {1, 7};    // s += g g; w -= r g / (sqrt(s) + e)
-    case Optimizer::adadelta: return {2, 14};  // two decayed mean squares, two roots, one division
-    case Optimizer::rmsprop: return {1, 9};    // s = d s + (1 - d) g g; w -= r g / (sqrt(s) + e)
-    case Optimizer::adam: return {2, 13};      // two decayed moments, bias corrections, root, division
-    case Optimizer::adamw: return {2, 15};     // adam and w -= r l w
+    case Optimizer::none:
+      return {0, 0};
+    case Optimizer::sgd:
+      return {0, 2};  // w -= r g
+    case Optimizer::momentum:
+      return {1, 4};  // v = m v + g; w -= r v
+    case Optimizer::adagrad:
+      return {1, 7};  // s += g g; w -= r g / (sqrt(s) + e)
+    case Optimizer::adadelta:
+      return {2, 14};  // two decayed mean squares, two roots, one division
+    case Optimizer::rmsprop:
+      return {1, 9};  // s = d s + (1 - d) g g; w -= r g / (sqrt(s) + e)
+    case Optimizer::adam:
+      return {2, 13};  // two decayed moments, bias corrections, root, division
+    case Optimizer::adamw:
+      return {2, 15};  // adam and w -= r l w
   }
   return {0, 0};
 }

@@ -28,7 +28,8 @@ struct Work {
 /// The optimizer's own work on `elements` parameters: state tensors read and written besides
 /// parameter and gradient, and FLOPs per element. Counted from the update rules in the papers:
 /// momentum (Polyak 1964), Adagrad (Duchi 2011), Adadelta (Zeiler 2012), RMSprop (Hinton 2012),
-/// Adam (Kingma 2015), AdamW (Loshchilov 2019). The optimizer's state is f32, as frameworks keep it.
+/// Adam (Kingma 2015), AdamW (Loshchilov 2019). The optimizer's state is f32, as frameworks keep
+/// it.
 struct OptimizerCost {
   int state_tensors;
   double flops_per_element;
@@ -38,8 +39,8 @@ OptimizerCost optimizer_cost(Optimizer optimizer);
 Work update_work(double elements, DType dtype, Optimizer optimizer);
 
 /// Seconds by the roofline (Williams, Waterman, Patterson 2009): the larger of FLOPs over peak and
-/// bytes over bandwidth, from probed attributes where the device has them, else nominal ones. NaN if
-/// it has neither peak nor bandwidth.
+/// bytes over bandwidth, from probed attributes where the device has them, else nominal ones. NaN
+/// if it has neither peak nor bandwidth.
 double roofline_s(const Work& work, DType dtype, const Device& device);
 
 }  // namespace forecost

@@ -10,8 +10,9 @@ namespace forecost {
 
 Conv2dShape conv2d_shape(const Layer& layer) {
   const auto v = layer.values();
-  return {v[0],  v[1],  v[2],  v[3],  v[4],  v[5],  v[6],  v[7],       v[8],
-          v[9],  v[10], v[11], v[12], v[13], v[14], v[15], v[16] != 0, static_cast<Activation>(v[17])};
+  return {v[0],  v[1],  v[2],  v[3],  v[4],       v[5],
+          v[6],  v[7],  v[8],  v[9],  v[10],      v[11],
+          v[12], v[13], v[14], v[15], v[16] != 0, static_cast<Activation>(v[17])};
 }
 
 SamePadding same_padding(std::int64_t side, std::int64_t kernel, std::int64_t stride,
@@ -27,8 +28,9 @@ namespace {
 void check(const Layer& layer) {
   const Conv2dShape s = conv2d_shape(layer);
   if (s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0) {
-    throw UsageError(fmt::format("conv2d: in_channels={} and out_channels={} must be multiples of groups={}",
-                                 s.in_channels, s.out_channels, s.groups));
+    throw UsageError(
+        fmt::format("conv2d: in_channels={} and out_channels={} must be multiples of groups={}",
+                    s.in_channels, s.out_channels, s.groups));
   }
   const auto fits = [](std::int64_t side, std::int64_t kernel, std::int64_t dilation) {
     return side >= dilation * (kernel - 1) + 1;
@@ -79,31 +81,37 @@ std::vector<std::int64_t> parameter_tensors(const Layer& layer) {
 
 constexpr std::int64_t side_max = 1 << 16;
 
+constexpr ParameterInfo parameters[] = {
+    {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
+    {"in_channels", 1, 1 << 20, std::nullopt, {}, "channels of the input"},
+    {"out_channels", 1, 1 << 20, std::nullopt, {}, "channels of the output"},
+    {"in_h", 1, side_max, std::nullopt, {}, "height of the input"},
+    {"in_w", 1, side_max, std::nullopt, {}, "width of the input"},
+    {"kernel_h", 1, 4096, std::nullopt, {}, "height of the kernel"},
+    {"kernel_w", 1, 4096, std::nullopt, {}, "width of the kernel"},
+    {"stride_h", 1, 4096, 1, {}, "vertical step"},
+    {"stride_w", 1, 4096, 1, {}, "horizontal step"},
+    {"pad_top", 0, 4096, 0, {}, "rows of zeros above"},
+    {"pad_bottom", 0, 4096, 0, {}, "rows of zeros below"},
+    {"pad_left", 0, 4096, 0, {}, "columns of zeros before"},
+    {"pad_right", 0, 4096, 0, {}, "columns of zeros after"},
+    {"dilation_h", 1, 4096, 1, {}, "distance of kernel rows"},
+    {"dilation_w", 1, 4096, 1, {}, "distance of kernel columns"},
+    {"groups", 1, 1 << 20, 1, {}, "independent groups of channels"},
+    {"bias", 0, 1, 1, {}, "whether a bias is added"},
+    {"activation", 0, 3, 0, EnumNames<Activation>::names, "fused activation"},
+};
+
+constexpr Pass passes[] = {Pass::forward, Pass::backward_data, Pass::backward_weights, Pass::update,
+                           Pass::training_step};
+
 }  // namespace
 
-const Operator conv2d_operator{
+constinit const Operator conv2d_operator{
     .name = "conv2d",
     .family = Family::convolution,
-    .parameters = {{"batch", 1, 1 << 20, std::nullopt, {}, "items"},
-                   {"in_channels", 1, 1 << 20, std::nullopt, {}, "channels of the input"},
-                   {"out_channels", 1, 1 << 20, std::nullopt, {}, "channels of the output"},
-                   {"in_h", 1, side_max, std::nullopt, {}, "height of the input"},
-                   {"in_w", 1, side_max, std::nullopt, {}, "width of the input"},
-                   {"kernel_h", 1, 4096, std::nullopt, {}, "height of the kernel"},
-                   {"kernel_w", 1, 4096, std::nullopt, {}, "width of the kernel"},
-                   {"stride_h", 1, 4096, 1, {}, "vertical step"},
-                   {"stride_w", 1, 4096, 1, {}, "horizontal step"},
-                   {"pad_top", 0, 4096, 0, {}, "rows of zeros above"},
-                   {"pad_bottom", 0, 4096, 0, {}, "rows of zeros below"},
-                   {"pad_left", 0, 4096, 0, {}, "columns of zeros before"},
-                   {"pad_right", 0, 4096, 0, {}, "columns of zeros after"},
-                   {"dilation_h", 1, 4096, 1, {}, "distance of kernel rows"},
-                   {"dilation_w", 1, 4096, 1, {}, "distance of kernel columns"},
-                   {"groups", 1, 1 << 20, 1, {}, "independent groups of channels"},
-                   {"bias", 0, 1, 1, {}, "whether a bias is added"},
-                   {"activation", 0, 3, 0, EnumNames<Activation>::names, "fused activation"}},
-    .passes = {Pass::forward, Pass::backward_data, Pass::backward_weights, Pass::update,
-               Pass::training_step},
+    .parameters = parameters,
+    .passes = passes,
     .check = &check,
     .work = &work,
     .parameter_tensors = &parameter_tensors,

@@ -27,8 +27,8 @@ struct Conv2dShape {
 /// The layer must be a conv2d.
 Conv2dShape conv2d_shape(const Layer& layer);
 
-/// Padding before and after, so that the output side is ceil(side / stride), as TensorFlow's "same":
-/// the odd element goes after.
+/// Padding before and after, so that the output side is ceil(side / stride), as TensorFlow's
+/// "same": the odd element goes after.
 struct SamePadding {
   std::int64_t before, after;
 };

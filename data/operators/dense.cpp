@@ -35,18 +35,24 @@ std::vector<std::int64_t> parameter_tensors(const Layer& layer) {
   return tensors;
 }
 
+constexpr ParameterInfo parameters[] = {
+    {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
+    {"in_features", 1, 1 << 24, std::nullopt, {}, "inputs of each item"},
+    {"out_features", 1, 1 << 24, std::nullopt, {}, "outputs of each item"},
+    {"bias", 0, 1, 1, {}, "whether a bias is added"},
+    {"activation", 0, 3, 0, EnumNames<Activation>::names, "fused activation"},
+};
+
+constexpr Pass passes[] = {Pass::forward, Pass::backward_data, Pass::backward_weights, Pass::update,
+                           Pass::training_step};
+
 }  // namespace
 
-const Operator dense_operator{
+constinit const Operator dense_operator{
     .name = "dense",
     .family = Family::gemm,
-    .parameters = {{"batch", 1, 1 << 20, std::nullopt, {}, "items"},
-                   {"in_features", 1, 1 << 24, std::nullopt, {}, "inputs of each item"},
-                   {"out_features", 1, 1 << 24, std::nullopt, {}, "outputs of each item"},
-                   {"bias", 0, 1, 1, {}, "whether a bias is added"},
-                   {"activation", 0, 3, 0, EnumNames<Activation>::names, "fused activation"}},
-    .passes = {Pass::forward, Pass::backward_data, Pass::backward_weights, Pass::update,
-               Pass::training_step},
+    .parameters = parameters,
+    .passes = passes,
     .check = [](const Layer&) {},
     .work = &work,
     .parameter_tensors = &parameter_tensors,

@@ -28,7 +28,8 @@ Work affine_work(const AffineCost& c, Pass pass, DType dtype) {
       return work;
     case Pass::backward:
     case Pass::update:
-    case Pass::training_step: break;
+    case Pass::training_step:
+      break;
   }
   throw std::logic_error("affine_work: forward, backward_data or backward_weights expected");
 }

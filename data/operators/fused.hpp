@@ -5,17 +5,21 @@
 namespace forecost {
 
 /// FLOPs per output element of a fused activation, forward and gradient. ReLU: one comparison, one
-/// select. Tanh and sigmoid: one transcendental, counted as one FLOP as in the usual convention, plus
-/// the arithmetic around it; their gradients need y(1-y) or 1-y*y times the incoming gradient.
+/// select. Tanh and sigmoid: one transcendental, counted as one FLOP as in the usual convention,
+/// plus the arithmetic around it; their gradients need y(1-y) or 1-y*y times the incoming gradient.
 struct ActivationCost {
   double forward_flops, backward_flops;
 };
 constexpr ActivationCost activation_cost(Activation activation) {
   switch (activation) {
-    case Activation::none: return {0, 0};
-    case Activation::relu: return {1, 1};
-    case Activation::tanh: return {1, 3};
-    case Activation::sigmoid: return {3, 3};
+    case Activation::none:
+      return {0, 0};
+    case Activation::relu:
+      return {1, 1};
+    case Activation::tanh:
+      return {1, 3};
+    case Activation::sigmoid:
+      return {3, 3};
   }
   return {0, 0};
 }

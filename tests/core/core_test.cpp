@@ -31,8 +31,9 @@ TEST(ExitCodes, OneTableFromExceptions) {
 
 TEST(UnknownName, ListsAndGuesses) {
   const std::vector<std::string> known{"collect", "corpus", "train", "predict"};
-  EXPECT_EQ(unknown_name("verb", "colect", known),
-            "unknown verb 'colect'; known: collect, corpus, train, predict (did you mean 'collect'?)");
+  EXPECT_EQ(
+      unknown_name("verb", "colect", known),
+      "unknown verb 'colect'; known: collect, corpus, train, predict (did you mean 'collect'?)");
   EXPECT_EQ(unknown_name("verb", "zzz", known),
             "unknown verb 'zzz'; known: collect, corpus, train, predict");
 }

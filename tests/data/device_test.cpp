@@ -47,9 +47,8 @@ TEST(Device, RooflineIsTheSlowerOfComputeAndMemory) {
   device.set(Attribute::peak_f32_flops, 1e12);
   device.set(Attribute::bandwidth_bytes_per_s, 1e10);
   EXPECT_DOUBLE_EQ(roofline_s({.flops = 1e12, .bytes_read = 1e9}, DType::f32, device), 1);
-  EXPECT_DOUBLE_EQ(roofline_s({.flops = 1e9, .bytes_read = 1e10, .bytes_written = 1e10}, DType::f32,
-                              device),
-                   2);
+  EXPECT_DOUBLE_EQ(
+      roofline_s({.flops = 1e9, .bytes_read = 1e10, .bytes_written = 1e10}, DType::f32, device), 2);
   // A dtype without a peak leaves the memory bound.
   EXPECT_DOUBLE_EQ(roofline_s({.flops = 1e12, .bytes_read = 1e10}, DType::bf16, device), 1);
   EXPECT_TRUE(std::isnan(roofline_s({.flops = 1, .bytes_read = 1}, DType::f32, Device())));

@@ -45,7 +45,9 @@ TEST(Layer, TextLeavesDefaultsOutAndReadsBack) {
 }
 
 TEST(Layer, RefusesWhatCannotBe) {
-  EXPECT_EQ(message_of([] { Layer("dense", {{"batch", 2}, {"in_features", 3}}); }),
+  EXPECT_EQ(message_of([] {
+              Layer("dense", {{"batch", 2}, {"in_features", 3}});
+            }),
             "dense: parameter out_features is missing");
   EXPECT_EQ(message_of([] { (void)dense_layer.with("batch", 0); }),
             "dense: batch=0: expected 1 to 1048576");
@@ -53,21 +55,22 @@ TEST(Layer, RefusesWhatCannotBe) {
             "conv2d: in_channels=4 and out_channels=6 must be multiples of groups=4");
   EXPECT_EQ(message_of([] { (void)conv_layer.with("kernel_h", 11); }),
             "conv2d: a kernel of 11x3 (dilation 1x1) does not fit into a padded input of 10x12");
-  EXPECT_EQ(message_of([] { Layer::parse("dense batch=1 batch=2"); }), "dense: batch is given twice");
+  EXPECT_EQ(message_of([] { Layer::parse("dense batch=1 batch=2"); }),
+            "dense: batch is given twice");
   EXPECT_EQ(message_of([] { Layer::parse("densse"); }),
             "unknown operator 'densse'; known: dense, conv2d");
   EXPECT_EQ(message_of([] { Layer::parse("dense in_featurs=1"); }),
             "dense: unknown parameter 'in_featurs'; known: batch, in_features, out_features, bias, "
             "activation (did you mean 'in_features'?)");
-  EXPECT_EQ(message_of([] { Layer::parse("dense batch=x"); }), "dense: batch='x': expected an integer");
+  EXPECT_EQ(message_of([] { Layer::parse("dense batch=x"); }),
+            "dense: batch='x': expected an integer");
 }
 
 TEST(Conv2d, OutputSide) {
   const Conv2dShape s = conv2d_shape(conv_layer);
   EXPECT_EQ(s.out_h(), 4);   // (8 + 2 - 2 - 1) / 2 + 1
   EXPECT_EQ(s.out_w(), 10);  // (10 + 2 - 2 - 1) / 1 + 1
-  const Conv2dShape dilated =
-      conv2d_shape(conv_layer.with("dilation_h", 2).with("stride_h", 1));
+  const Conv2dShape dilated = conv2d_shape(conv_layer.with("dilation_h", 2).with("stride_h", 1));
   EXPECT_EQ(dilated.out_h(), 6);  // 8 + 2 - 4
 }
 
@@ -97,14 +100,15 @@ TEST(Work, Dense) {
   EXPECT_EQ(weights.bytes_written, 4 * (15 + 5));
 }
 
-// Output 2*6*4*10 = 480; each needs 4/2*3*3 = 18 macs: 8640. Input 2*4*8*10 = 640; weights 6*18 = 108.
+// Output 2*6*4*10 = 480; each needs 4/2*3*3 = 18 macs: 8640. Input 2*4*8*10 = 640; weights 6*18 =
+// 108.
 TEST(Work, Conv2dGroupedWithReluAndBias) {
   const Work forward = conv_layer.work(Pass::forward, DType::f32);
   EXPECT_EQ(forward.flops, 2 * 8640 + 480 + 480);
   EXPECT_EQ(forward.bytes_read, 4 * (640 + 108 + 6));
   EXPECT_EQ(forward.bytes_written, 4 * 480);
   const Work data = conv_layer.work(Pass::backward_data, DType::f32);
-  EXPECT_EQ(data.flops, 2 * 8640 + 480);            // the relu's gradient
+  EXPECT_EQ(data.flops, 2 * 8640 + 480);              // the relu's gradient
   EXPECT_EQ(data.bytes_read, 4 * (480 + 480 + 108));  // dy, y, w
   EXPECT_EQ(data.bytes_written, 4 * (640 + 480));     // dx, dz
   const Work weights = conv_layer.work(Pass::backward_weights, DType::f32);
@@ -139,19 +143,26 @@ TEST(Work, TrainingStepIsTheSumOfItsPasses) {
 }
 
 TEST(Keys, TaskReadsBackAndRowsDiffer) {
-  const Task task{conv_layer, Pass::update, DType::bf16, Optimizer::adam, CacheState::hot,
-                  AlgorithmPolicy::fixed};
+  const Task task{conv_layer,      Pass::update,    DType::bf16,
+                  Optimizer::adam, CacheState::hot, AlgorithmPolicy::fixed};
   EXPECT_EQ(parse_task(task_text(task)), task);
   EXPECT_EQ(task_key(task, "x-2c"), task_text(task) + " @ x-2c");
   const auto row = [&](auto change) {
-    Measurement m{.task = task, .device_class = "x-2c", .device_id = "d", .environment_id = "e",
+    Measurement m{.task = task,
+                  .device_class = "x-2c",
+                  .device_id = "d",
+                  .environment_id = "e",
                   .run_id = "r"};
     change(m);
     return row_key(m);
   };
   const std::string key = row([](auto&) {});
   // The run and what was measured do not identify a row; everything else does.
-  EXPECT_EQ(row([](auto& m) { m.run_id = "other"; m.time.median_s = 1; }), key);
+  EXPECT_EQ(row([](auto& m) {
+              m.run_id = "other";
+              m.time.median_s = 1;
+            }),
+            key);
   EXPECT_NE(row([](auto& m) { m.device_id = "other"; }), key);
   EXPECT_NE(row([](auto& m) { m.device_class = "other"; }), key);
   EXPECT_NE(row([](auto& m) { m.environment_id = "other"; }), key);
