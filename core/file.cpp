@@ -1,5 +1,6 @@
 #include "core/file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -87,6 +88,26 @@ fs::path configs_directory() {
   throw EnvironmentError(
       fmt::format("the shipped configurations are neither in {} nor in {}; set FORECOST_CONFIGS",
                   installed.string(), FORECOST_SOURCE_CONFIGS));
+}
+
+std::vector<std::string> shipped_names(std::string_view folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(configs_directory() / folder, error)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+fs::path shipped_or_file(std::string_view folder, std::string_view kind,
+                         std::string_view name_or_file) {
+  const auto known = shipped_names(folder);
+  if (std::find(known.begin(), known.end(), name_or_file) != known.end()) {
+    return configs_directory() / folder / fmt::format("{}.toml", name_or_file);
+  }
+  if (fs::exists(name_or_file)) return name_or_file;
+  throw UsageError(unknown_name(kind, name_or_file, known) + ", or the path of a TOML file");
 }
 
 }  // namespace forecost

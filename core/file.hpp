@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace forecost {
 
@@ -24,5 +25,11 @@ void sync_path(const std::filesystem::path& path);
 /// Where shipped configurations are: $FORECOST_CONFIGS, or share/forecost/configs beside the
 /// installed program, or configs/ of the source tree it was built from. Throws EnvironmentError.
 std::filesystem::path configs_directory();
+/// Names of the shipped files configs/FOLDER/NAME.toml, sorted.
+std::vector<std::string> shipped_names(std::string_view folder);
+/// The shipped file of that name, else the file at that path. Throws UsageError ("unknown KIND
+/// ...") that lists the shipped ones.
+std::filesystem::path shipped_or_file(std::string_view folder, std::string_view kind,
+                                      std::string_view name_or_file);
 
 }  // namespace forecost
