@@ -1,0 +1,55 @@
+#include "collect/sweep.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "collect/plan.hpp"
+#include "core/file.hpp"
+#include "core/hash.hpp"
+
+namespace forecost {
+
+Plan load_plan(const std::filesystem::path& sweep_file) {
+  if (!std::filesystem::exists(sweep_file)) {
+    throw UsageError(fmt::format("{}: no such sweep file", sweep_file.string()));
+  }
+  Plan plan;
+  plan.sweep_text = read_text(sweep_file);
+  plan.sweep_id = short_id(plan.sweep_text);
+  const Sweep sweep = parse_sweep(parse_toml(plan.sweep_text, sweep_file.string()));
+  plan.name = sweep.name;
+  plan.seed = sweep.seed;
+  plan.rules = sweep.rules;
+  expand(sweep, plan);
+  if (plan.tasks.empty()) {
+    throw UsageError(
+        fmt::format("{}: the sweep's caps and ranges leave no task", sweep_file.string()));
+  }
+  return plan;
+}
+
+double expected_measuring_s(const Task& task, const Device& device, const MeasureRules& rules) {
+  // What a core of a current server has, for a device that was not described.
+  constexpr double fallback_flops = 5e10, fallback_bytes_per_s = 1e10;
+  // Layers reach a third to a half of their roofline; a call takes microseconds whatever it does.
+  constexpr double reached = 0.4, call_s = 5e-6;
+  // Planning, allocation and journal of a task.
+  constexpr double fixed_s = 0.02;
+
+  const Work work = task.work();
+  const double peak = device.peak_flops(task.dtype), bandwidth = device.bandwidth_bytes_per_s();
+  const double compute_s = work.flops / (std::isnan(peak) ? fallback_flops : peak);
+  const double memory_s = work.bytes() / (std::isnan(bandwidth) ? fallback_bytes_per_s : bandwidth);
+  const double run_s = std::max(compute_s, memory_s) / reached + call_s;
+
+  const double warmup_s = std::max(3 * run_s, std::min(rules.warmup_budget_s, 5 * run_s));
+  const double sampling_s =
+      std::max(static_cast<double>(rules.min_samples) * run_s,
+               std::min(rules.budget_s, static_cast<double>(rules.max_samples) * run_s));
+  const double fill_s = 2 * memory_s;
+  return std::min(fixed_s + fill_s + warmup_s + sampling_s, rules.timeout_s);
+}
+
+}  // namespace forecost
