@@ -50,14 +50,14 @@ struct Run {
 /// One timing summary with exactly one status: a row of the corpus.
 struct Measurement {
   Task task;
-  std::string device_class;
-  std::string device_id, environment_id, run_id;
+  std::string device_class{};
+  std::string device_id{}, environment_id{}, run_id{};
   Protocol protocol = Protocol::host_clock;
   std::int64_t replicate = 0;  ///< 0 for the planned measurement, 1.. for deliberate repeats
   Status status = Status::ok;
-  std::string reason;  ///< of every status but ok; one line
+  std::string reason{};  ///< of every status but ok; one line
 
-  TimingSummary time;                  ///< what the model is trained on
+  TimingSummary time{};                 ///< what the model is trained on
   double host_s = TimingSummary::nan;  ///< launch to completion on the host's clock, median
   StopReason stop_reason = StopReason::none;
   std::int64_t runs_per_sample = 1;  ///< back-to-back runs in one clock pair; times are per run
@@ -67,12 +67,12 @@ struct Measurement {
   double memory_bytes = TimingSummary::nan;  ///< all tensors and workspace
   double workspace_bytes = TimingSummary::nan;
   double flush_bytes = TimingSummary::nan;  ///< touched between samples when cold
-  std::string implementation;               ///< as the library names what ran
+  std::string implementation{};              ///< as the library names what ran
   std::uint64_t seed = 0;                   ///< of the operands' values
   double checksum = TimingSummary::nan;     ///< of the result
   double started_unix_s = TimingSummary::nan;
   std::int64_t concurrent_ranks = 0;  ///< others measuring on the same host meanwhile
-  std::vector<float> samples_s;       ///< raw, in order
+  std::vector<float> samples_s{};      ///< raw, in order
 };
 
 /// "forward f32 cold heuristic conv2d batch=..": canonical text of a task.
