@@ -1,0 +1,227 @@
+#include "collect/protocol.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <new>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "collect/stop_criteria.hpp"
+#include "core/stop.hpp"
+#include "core/units.hpp"
+
+namespace forecost {
+namespace {
+
+/// A stop was asked for: the row is abandoned.
+struct StopAsked {};
+
+constexpr int warmup_min_runs = 3;
+constexpr double warmup_agreement = 0.05;
+/// Throttled samples of one row that are taken again before the row is written as throttled.
+constexpr int max_retakes = 5;
+/// A probe is a measurement too: what may exceed it, and by how much (rule 14).
+constexpr double peak_tolerance = 1.05, bandwidth_tolerance = 1.1;
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// One case on its way from the first run to the last sample.
+class Session {
+ public:
+  Session(TimingBackend& backend, PreparedCase& prepared, const MeasureRules& rules,
+          double started_s, Measurement& row)
+      : backend_(backend), case_(prepared), rules_(rules), started_s_(started_s), row_(row) {}
+
+  void run() {
+    const double first_begin = backend_.now_s();
+    const Sample first = take(1);
+    row_.first_run_s = backend_.now_s() - first_begin;
+    const double checksum = case_.checksum();
+
+    warm_up(first);
+    sample();
+
+    row_.checksum = case_.checksum();
+    if (!std::isfinite(checksum) || !std::isfinite(row_.checksum)) {
+      throw CaseRefused(Status::failed, "the result is not finite");
+    }
+    // Bit for bit: the same operands in the same order on the same threads.
+    if (checksum != row_.checksum) {
+      throw CaseRefused(Status::failed,
+                        fmt::format("the result changed between the first and the last run: its "
+                                    "checksum went from {:.17g} to {:.17g}",
+                                    checksum, row_.checksum));
+    }
+  }
+
+ private:
+  /// The measured path, the same for warm-up and samples.
+  Sample take(std::int64_t runs) {
+    if (stop_signal() != 0) throw StopAsked{};
+    if (backend_.now_s() - started_s_ > rules_.timeout_s) {
+      throw CaseRefused(Status::timeout, fmt::format("not done after {}",
+                                                     format_seconds(rules_.timeout_s)));
+    }
+    if (row_.task.cache == CacheState::cold) case_.make_cold();
+    return case_.run(runs);
+  }
+
+  void warm_up(const Sample& first) {
+    const double begin = backend_.now_s();
+    std::vector<double> times{first.device_s};
+    const auto agree = [&] {
+      if (times.size() < warmup_min_runs) return false;
+      const auto [low, high] = std::minmax_element(times.end() - warmup_min_runs, times.end());
+      return *high - *low <= warmup_agreement * *low;
+    };
+    while (!agree() && backend_.now_s() - begin < rules_.warmup_budget_s) {
+      times.push_back(take(1).device_s);
+    }
+    // A batch keeps the clock's own cost and resolution out of short kernels; cold runs cannot be
+    // batched, since the second one would find its operands in the cache.
+    const double estimate = *std::min_element(times.begin(), times.end());
+    if (row_.task.cache == CacheState::hot && estimate < rules_.short_kernel_s) {
+      const double runs = std::ceil(rules_.hot_batch_s / std::max(estimate, 1e-9));
+      row_.runs_per_sample = static_cast<std::int64_t>(std::max(1.0, runs));
+      take(row_.runs_per_sample);
+    }
+    row_.warmup_s = backend_.now_s() - begin;
+  }
+
+  void sample() {
+    const auto runs = static_cast<double>(row_.runs_per_sample);
+    const std::vector<StopCriterion> criteria = stop_criteria(rules_);
+    std::vector<double> device, host;
+    int retakes = 0;
+    bool throttled = false;
+    const double begin = backend_.now_s();
+    while (row_.stop_reason == StopReason::none) {
+      const Sample taken = take(row_.runs_per_sample);
+      if (taken.throttled && retakes < max_retakes) {
+        ++retakes;
+        continue;
+      }
+      throttled = throttled || taken.throttled;
+      device.push_back(taken.device_s / runs);
+      host.push_back(taken.host_s / runs);
+      const double elapsed_s = backend_.now_s() - begin;
+      for (const StopCriterion& criterion : criteria) {
+        if (row_.stop_reason == StopReason::none && criterion.met(device, elapsed_s)) {
+          row_.stop_reason = criterion.reason;
+        }
+      }
+    }
+    row_.sampling_s = backend_.now_s() - begin;
+    row_.samples_s.assign(device.begin(), device.end());
+    row_.time = summarize(device);
+    row_.host_s = median_of(host);
+    if (throttled) {
+      row_.status = Status::throttled;
+      row_.reason = fmt::format("samples were throttled, also after {} retakes", max_retakes);
+    }
+  }
+
+  TimingBackend& backend_;
+  PreparedCase& case_;
+  const MeasureRules& rules_;
+  const double started_s_;
+  Measurement& row_;
+};
+
+void refuse(Measurement& row, Status status, std::string reason) {
+  row.status = status;
+  // One line: some libraries' messages have more.
+  std::replace(reason.begin(), reason.end(), '\n', ' ');
+  row.reason = std::move(reason);
+}
+
+void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& rules,
+                  std::uint64_t seed) {
+  const double started_s = backend.now_s();
+  if (const auto why = backend.unsupported(row.task)) {
+    throw CaseRefused(Status::unsupported, *why);
+  }
+  // Operands alone; prepare() refuses once it also knows the workspace.
+  const double needed = row.task.work().bytes(), available = backend.free_memory_bytes();
+  if (needed > available) {
+    throw CaseRefused(Status::skipped_memory, fmt::format("operands of {} do not fit into {}",
+                                                          format_bytes(needed),
+                                                          format_bytes(available)));
+  }
+  if (stop_signal() != 0) throw StopAsked{};
+  const std::unique_ptr<PreparedCase> prepared = backend.prepare(row.task, seed);
+  const CaseInfo& info = prepared->info();
+  row.implementation = info.implementation;
+  row.memory_bytes = info.memory_bytes;
+  row.workspace_bytes = info.workspace_bytes;
+  row.flush_bytes = row.task.cache == CacheState::cold ? info.flush_bytes : 0;
+  row.allocate_s = info.allocate_s;
+  row.plan_s = info.plan_s;
+  row.reorder_s = info.reorder_s;
+  row.seed = info.seed;
+
+  Session(backend, *prepared, rules, started_s, row).run();
+
+  if (row.status != Status::ok) return;
+  if (const auto why = implausible(row.task, row.time.median_s, backend.device(), info.implementation)) {
+    refuse(row, Status::implausible, *why);
+  }
+}
+
+}  // namespace
+
+std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
+                                   const MeasureRules& rules, std::uint64_t seed) {
+  Measurement row{.task = task};
+  row.device_class = backend.device().device_class;
+  row.device_id = backend.device().id();
+  row.protocol = backend.protocol();
+  row.seed = seed;
+  row.started_unix_s = std::chrono::duration<double>(
+                           std::chrono::system_clock::now().time_since_epoch()).count();
+  try {
+    measure_into(row, backend, rules, seed);
+  } catch (const StopAsked&) {
+    return std::nullopt;
+  } catch (const CaseRefused& refused) {
+    refuse(row, refused.status(), refused.what());
+  } catch (const std::bad_alloc&) {
+    refuse(row, Status::out_of_memory, "the system gave no memory");
+  } catch (const std::exception& error) {
+    refuse(row, Status::failed, error.what());
+  }
+  return row;
+}
+
+std::optional<std::string> implausible(const Task& task, double seconds, const Device& device,
+                                       const std::string& implementation) {
+  if (!(seconds > 0)) return "a run took no time";
+  const Work work = task.work();
+  const bool fast_algorithm = implementation.find("wino") != std::string::npos ||
+                              implementation.find("fft") != std::string::npos;
+  const double peak = device.peak_flops(task.dtype);
+  if (!fast_algorithm && work.flops / seconds > peak_tolerance * peak) {
+    return fmt::format("{} is more than the device's peak of {}",
+                       format_si(work.flops / seconds, "FLOP/s"), format_si(peak, "FLOP/s"));
+  }
+  // Cold operands come from memory at least once; results may stay in the cache. A cache gives hot
+  // ones, or memory where they do not fit. Comparisons with an unknown (NaN) limit are false.
+  const double memory = device.bandwidth_bytes_per_s();
+  const double cache = device[Attribute::probed_cache_bandwidth_bytes_per_s];
+  const bool cold = task.cache == CacheState::cold;
+  const double limit = cold ? memory : cache > memory ? cache : memory;
+  const double bytes = cold ? work.bytes_read : work.bytes();
+  if ((cold || !std::isnan(cache)) && bytes / seconds > bandwidth_tolerance * limit) {
+    return fmt::format("{} is more than {} gives: {}", format_si(bytes / seconds, "B/s"),
+                       cold ? "memory" : "the cache", format_si(limit, "B/s"));
+  }
+  return std::nullopt;
+}
+
+}  // namespace forecost
