@@ -1,0 +1,168 @@
+#include "collect/backends/cpu/cpu_backend.hpp"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "collect/backends/cpu/cores.hpp"
+#include "collect/backends/cpu/cpu_case.hpp"
+#include "collect/backends/cpu/probe.hpp"
+#include "core/hash.hpp"
+#include "core/version.hpp"
+#include "data/operators/conv2d.hpp"
+#include "data/operators/dense.hpp"
+
+namespace forecost {
+namespace {
+
+using namespace cpu;
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+/// Flush before a probe has told how much is needed (MEASURING.md rule 4).
+constexpr std::size_t most_flush_bytes = 256 * mib;
+/// Kept free for everybody else.
+constexpr double memory_reserve = 0.1;
+
+class CpuBackend final : public TimingBackend {
+ public:
+  CpuBackend(const Topology& topology, std::vector<int> cores, const DeviceRequest& request)
+      : team_(std::move(cores)),
+        local_devices_(std::max(1, request.local_size)),
+        engine_(dnnl::engine::kind::cpu, 0) {
+    const int count = static_cast<int>(team_.cores().size());
+    device_.name = topology.model;
+    device_.vendor = topology.vendor;
+    device_.kind = "cpu";
+    device_.device_class = cpu_class(topology.model, count);
+    utsname system{};
+    if (uname(&system) == 0) device_.host = system.nodename;
+    device_.uuid =
+        fmt::format("cpu-{}", short_id(fmt::format("{} {} {}", topology.machine_id, device_.host,
+                                                   fmt::join(team_.cores(), ","))));
+    device_.set(Attribute::cores, count);
+    if (topology.clock_hz > 0) device_.set(Attribute::clock_hz, topology.clock_hz);
+    if (topology.llc_bytes > 0) device_.set(Attribute::llc_bytes, topology.llc_bytes);
+    if (topology.memory_bytes > 0) device_.set(Attribute::memory_bytes, topology.memory_bytes);
+    resize_flush(topology.llc_bytes > 0 ? 2 * topology.llc_bytes : 64.0 * mib);
+  }
+
+  std::string_view name() const override { return "cpu"; }
+  Protocol protocol() const override { return Protocol::host_clock; }
+  const Device& device() const override { return device_; }
+
+  void probe(bool thorough) override {
+    probe_device(engine_, arena_, pool_, cpu_has_bf16(), thorough, device_);
+    arena_.trim();
+    resize_flush(device_[Attribute::probed_cache_bytes]);
+  }
+
+  Environment environment() const override {
+    Environment environment;
+    auto& facts = environment.facts;
+    const dnnl_version_t* onednn = dnnl::version();
+    facts["forecost"] = version;
+    facts["backend"] = "cpu";
+    facts["onednn"] = fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch);
+    facts["onednn_commit"] = onednn->hash == nullptr ? "" : onednn->hash;
+    facts["onednn_headers"] =
+        fmt::format("{}.{}.{}", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH);
+    facts["cpu_isa"] = cpu_isa_name();
+    facts["compiler"] = __VERSION__;
+    utsname system{};
+    if (uname(&system) == 0) {
+      facts["kernel"] = fmt::format("{} {}", system.sysname, system.release);
+      facts["host"] = system.nodename;
+    }
+    std::ifstream governor("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    if (std::string text; governor >> text) facts["cpu_governor"] = text;
+    for (const char* variable : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}) {
+      if (const char* value = std::getenv(variable)) facts[variable] = value;
+    }
+    return environment;
+  }
+
+  std::vector<int> processors() const override { return team_.cores(); }
+
+  double free_memory_bytes() const override {
+    // The arena's own pages count as used, and can be used again.
+    const double reusable = static_cast<double>(std::min(arena_.capacity(), 1024 * mib));
+    return (1 - memory_reserve) * (available_memory_bytes() + reusable) / local_devices_;
+  }
+
+  std::optional<std::string> unsupported(const Task& task) const override {
+    const Operator& op = task.layer.op();
+    if (&op != &dense_operator && &op != &conv2d_operator) {
+      return fmt::format("the cpu backend has no operator {}", op.name);
+    }
+    if (task.pass == Pass::backward || task.pass == Pass::training_step || !op.has(task.pass)) {
+      return fmt::format("the cpu backend measures the passes of {} apart, not as {}", op.name,
+                         name_of(task.pass));
+    }
+    if (task.dtype == DType::bf16 && !cpu_has_bf16()) {
+      return "this CPU has no bf16 instructions; oneDNN would emulate them";
+    }
+    if (task.dtype != DType::f32 && task.dtype != DType::bf16) {
+      return fmt::format("the cpu backend has no {}", name_of(task.dtype));
+    }
+    if (task.policy != AlgorithmPolicy::heuristic) {
+      return fmt::format("the cpu backend leaves the algorithm to oneDNN (heuristic), not {}",
+                         name_of(task.policy));
+    }
+    if (task.cache == CacheState::unknown) return "the cache state is cold or hot";
+    if ((task.pass == Pass::update) != (task.optimizer != Optimizer::none)) {
+      return "an optimizer belongs to the pass update, and to no other";
+    }
+    return std::nullopt;
+  }
+
+  std::unique_ptr<PreparedCase> prepare(const Task& task, std::uint64_t seed) override {
+    const CaseContext context{engine_, arena_, pool_, flush_, free_memory_bytes()};
+    return task.pass == Pass::update ? prepare_update_case(context, task, seed)
+                                     : prepare_layer_case(context, task, seed);
+  }
+
+  double now_s() const override {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+
+  void spin(double seconds) override {
+    const double end = now_s() + seconds;
+    while (now_s() < end) sink_ = read_all(std::span(flush_).first(mib / 8));
+  }
+
+ private:
+  void resize_flush(double bytes) {
+    const double size = std::clamp(bytes, 8.0 * mib, static_cast<double>(most_flush_bytes));
+    flush_.assign(static_cast<std::size_t>(size) / sizeof(std::uint64_t), 1);
+    flush_.shrink_to_fit();
+  }
+
+  PinnedTeam team_;
+  int local_devices_;
+  dnnl::engine engine_;
+  Device device_;
+  Arena arena_;
+  RandomPool pool_;
+  std::vector<std::uint64_t> flush_;
+  volatile std::uint64_t sink_ = 0;
+};
+
+std::unique_ptr<TimingBackend> open_cpu(const DeviceRequest& request) {
+  const Topology topology = read_topology();
+  std::vector<int> cores = choose_cores(topology.cores, request);
+  if (cores.empty()) return nullptr;
+  return std::make_unique<CpuBackend>(topology, std::move(cores), request);
+}
+
+}  // namespace
+
+const BackendInfo cpu_backend{"cpu", "oneDNN on the cores that this process is bound to",
+                              &open_cpu};
+
+}  // namespace forecost

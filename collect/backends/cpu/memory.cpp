@@ -1,0 +1,129 @@
+#include "collect/backends/cpu/memory.hpp"
+
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+#include "core/random.hpp"
+
+namespace forecost::cpu {
+namespace {
+
+constexpr std::size_t gib = std::size_t{1} << 30, page = std::size_t{2} << 20;
+/// A prime, so that rows of an operand do not repeat each other.
+constexpr std::size_t pool_size = 1'000'003;
+
+/// This thread's part of n elements, in blocks of a cache line.
+template <class Work>
+void split(std::size_t n, Work work) {
+#pragma omp parallel
+  {
+    const auto threads = static_cast<std::size_t>(omp_get_num_threads());
+    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+    const std::size_t share = ((n + threads - 1) / threads + 63) / 64 * 64;
+    const std::size_t begin = std::min(n, thread * share), end = std::min(n, begin + share);
+    if (begin < end) work(thread, begin, end);
+  }
+}
+
+template <class T, class ToFloat>
+double sum(std::span<const T> values, ToFloat to_float) {
+  std::vector<double> parts(static_cast<std::size_t>(omp_get_max_threads()), 0.0);
+  split(values.size(), [&](std::size_t thread, std::size_t begin, std::size_t end) {
+    double total = 0;
+#pragma omp simd reduction(+ : total)
+    for (std::size_t i = begin; i < end; ++i) total += static_cast<double>(to_float(values[i]));
+    parts[thread] = total;
+  });
+  double total = 0;
+  for (const double part : parts) total += part;
+  return total;
+}
+
+}  // namespace
+
+Arena::~Arena() { release(); }
+
+void Arena::release() noexcept {
+  if (base_ != nullptr) munmap(base_, capacity_);
+  base_ = nullptr;
+  capacity_ = used_ = room_ = 0;
+}
+
+void Arena::reset(std::size_t bytes) {
+  if (bytes > capacity_) {
+    release();
+    // A quarter more than asked for, so that slowly growing cases do not each start anew.
+    const std::size_t capacity = (bytes + bytes / 4 + page) / page * page;
+    void* memory =
+        mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    madvise(memory, capacity, MADV_HUGEPAGE);  // advice: without it things are slower, not wrong
+    base_ = static_cast<std::byte*>(memory);
+    capacity_ = capacity;
+  }
+  used_ = 0;
+  room_ = bytes;
+}
+
+void* Arena::take(std::size_t bytes) {
+  const std::size_t size = padded(bytes);
+  if (size > room_ - used_) throw std::logic_error("the arena was made too small for its case");
+  void* memory = base_ + used_;
+  used_ += size;
+  return memory;
+}
+
+void Arena::trim() {
+  if (capacity_ > gib) madvise(base_ + gib, capacity_ - gib, MADV_DONTNEED);
+}
+
+RandomPool::RandomPool() : values_(std::make_unique<float[]>(pool_size)) {
+  Random random(1);
+  for (std::size_t i = 0; i < pool_size; ++i) {
+    values_[i] = static_cast<float>(random.uniform(-1, 1));
+  }
+}
+
+void RandomPool::fill(std::span<float> values, float scale, std::uint64_t seed) const {
+  const std::size_t offset = mix64(seed) % pool_size;
+  split(values.size(), [&](std::size_t, std::size_t begin, std::size_t end) {
+    std::size_t from = (offset + begin) % pool_size;
+    while (begin < end) {
+      const std::size_t run = std::min(end - begin, pool_size - from);
+      for (std::size_t i = 0; i < run; ++i) values[begin + i] = scale * values_[from + i];
+      begin += run;
+      from = 0;
+    }
+  });
+}
+
+double sum_f32(std::span<const float> values) {
+  return sum(values, [](float value) { return value; });
+}
+
+double sum_bf16(std::span<const std::uint16_t> values) {
+  return sum(values, [](std::uint16_t value) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
+  });
+}
+
+std::uint64_t read_all(std::span<const std::uint64_t> words) {
+  std::vector<std::uint64_t> parts(static_cast<std::size_t>(omp_get_max_threads()), 0);
+  split(words.size(), [&](std::size_t thread, std::size_t begin, std::size_t end) {
+    std::uint64_t total = 0;
+#pragma omp simd reduction(+ : total)
+    for (std::size_t i = begin; i < end; ++i) total += words[i];
+    parts[thread] = total;
+  });
+  std::uint64_t total = 0;
+  for (const std::uint64_t part : parts) total += part;
+  return total;
+}
+
+}  // namespace forecost::cpu

@@ -1,0 +1,177 @@
+#include "collect/backends/cpu/update.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <stdexcept>
+
+namespace forecost::cpu {
+namespace {
+
+/// Below this many elements a second thread costs more than it saves; PyTorch's grain size.
+constexpr std::size_t grain = 32768;
+
+float load(float value) { return value; }
+float load(std::uint16_t value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
+}
+void store(float& to, float value) { to = value; }
+/// Round to nearest even; the values here are finite.
+void store(std::uint16_t& to, float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  to = static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+/// Everything that is the same for all elements of a step.
+struct Factors : UpdateRates {
+  float first_correction, second_correction;  ///< what Adam's moments are divided by
+};
+
+template <class T>
+struct Range {
+  T* parameters;
+  const T* gradient;
+  float* first;
+  float* second;
+  std::size_t n;
+};
+
+// One rule per optimizer, for one element: w its value, g its gradient, a and b its state.
+struct Sgd {
+  static void apply(const Factors& f, float& w, float g, float*, float*) { w -= f.rate * g; }
+};
+struct Momentum {
+  static void apply(const Factors& f, float& w, float g, float* a, float*) {
+    *a = f.momentum * *a + g;
+    w -= f.rate * *a;
+  }
+};
+struct Adagrad {
+  static void apply(const Factors& f, float& w, float g, float* a, float*) {
+    *a += g * g;
+    w -= f.rate * g / (std::sqrt(*a) + f.epsilon);
+  }
+};
+struct Adadelta {
+  static void apply(const Factors& f, float& w, float g, float* a, float* b) {
+    *a = f.decay * *a + (1 - f.decay) * g * g;
+    const float change = std::sqrt(*b + f.epsilon) / std::sqrt(*a + f.epsilon) * g;
+    *b = f.decay * *b + (1 - f.decay) * change * change;
+    w -= f.rate * change;
+  }
+};
+struct Rmsprop {
+  static void apply(const Factors& f, float& w, float g, float* a, float*) {
+    *a = f.decay * *a + (1 - f.decay) * g * g;
+    w -= f.rate * g / (std::sqrt(*a) + f.epsilon);
+  }
+};
+struct Adam {
+  static void apply(const Factors& f, float& w, float g, float* a, float* b) {
+    *a = f.beta1 * *a + (1 - f.beta1) * g;
+    *b = f.beta2 * *b + (1 - f.beta2) * g * g;
+    w -= f.rate * (*a / f.first_correction) / (std::sqrt(*b / f.second_correction) + f.epsilon);
+  }
+};
+struct AdamW {
+  static void apply(const Factors& f, float& w, float g, float* a, float* b) {
+    w -= f.rate * f.weight_decay * w;
+    Adam::apply(f, w, g, a, b);
+  }
+};
+
+// Compiled for AVX-512 too, and chosen at run time: the build is for AVX2. (Built with
+// -fno-math-errno, without which a square root is not vectorised.)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define FORECOST_CLONES __attribute__((target_clones("avx512f", "default")))
+#else
+#define FORECOST_CLONES
+#endif
+
+template <class Rule, class T>
+FORECOST_CLONES void apply_rule(const Range<T>& range, const Factors& factors) {
+  T* __restrict__ w = range.parameters;
+  const T* __restrict__ g = range.gradient;
+  float* __restrict__ a = range.first;
+  float* __restrict__ b = range.second;
+#pragma omp simd
+  for (std::size_t i = 0; i < range.n; ++i) {
+    float value = load(w[i]);
+    Rule::apply(factors, value, load(g[i]), a + i, b + i);
+    store(w[i], value);
+  }
+}
+
+template <class T>
+using RuleLoop = void (*)(const Range<T>&, const Factors&);
+
+template <class T>
+RuleLoop<T> loop_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd:
+      return &apply_rule<Sgd, T>;
+    case Optimizer::momentum:
+      return &apply_rule<Momentum, T>;
+    case Optimizer::adagrad:
+      return &apply_rule<Adagrad, T>;
+    case Optimizer::adadelta:
+      return &apply_rule<Adadelta, T>;
+    case Optimizer::rmsprop:
+      return &apply_rule<Rmsprop, T>;
+    case Optimizer::adam:
+      return &apply_rule<Adam, T>;
+    case Optimizer::adamw:
+      return &apply_rule<AdamW, T>;
+    case Optimizer::none:
+      break;
+  }
+  throw std::logic_error("an update needs an optimizer");
+}
+
+template <class T>
+void run(Optimizer optimizer, const ParameterTensor& tensor, const Factors& factors) {
+  const RuleLoop<T> loop = loop_of<T>(optimizer);
+  const std::size_t n = tensor.elements;
+  const auto part = [&](std::size_t begin, std::size_t end) {
+    loop(
+        {static_cast<T*>(tensor.parameters) + begin, static_cast<const T*>(tensor.gradient) + begin,
+         tensor.first == nullptr ? nullptr : tensor.first + begin,
+         tensor.second == nullptr ? nullptr : tensor.second + begin, end - begin},
+        factors);
+  };
+  const std::size_t threads = std::min<std::size_t>(static_cast<std::size_t>(omp_get_max_threads()),
+                                                    (n + grain - 1) / grain);
+  if (threads <= 1) {
+    part(0, n);
+    return;
+  }
+#pragma omp parallel num_threads(static_cast <int>(threads))
+  {
+    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+    const std::size_t share = ((n + threads - 1) / threads + 63) / 64 * 64;
+    const std::size_t begin = std::min(n, thread * share), end = std::min(n, begin + share);
+    if (begin < end) part(begin, end);
+  }
+}
+
+}  // namespace
+
+void update(Optimizer optimizer, DType dtype, const ParameterTensor& tensor, std::int64_t step,
+            const UpdateRates& rates) {
+  const auto correction = [&](float beta) {
+    return static_cast<float>(1 - std::pow(static_cast<double>(beta), static_cast<double>(step)));
+  };
+  const Factors factors{rates, correction(rates.beta1), correction(rates.beta2)};
+  if (dtype == DType::f32) {
+    run<float>(optimizer, tensor, factors);
+  } else if (dtype == DType::bf16) {
+    run<std::uint16_t>(optimizer, tensor, factors);
+  } else {
+    throw std::logic_error("an update is f32 or bf16");
+  }
+}
+
+}  // namespace forecost::cpu

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "data/vocabulary.hpp"
+
+namespace forecost::cpu {
+
+/// The values frameworks take when a user gives none.
+struct UpdateRates {
+  float rate = 0.01F, momentum = 0.9F, decay = 0.9F, beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F,
+        weight_decay = 0.01F;
+};
+
+/// One parameter tensor with its gradient, both f32 or both bf16, and the optimizer's f32 state. A
+/// bf16 tensor has no f32 master copy: what is read and written is what update_work() counts.
+struct ParameterTensor {
+  void* parameters;
+  const void* gradient;
+  float* first = nullptr;   ///< momentum, mean square, first moment; if the optimizer has it
+  float* second = nullptr;  ///< Adadelta's mean square update, Adam's second moment
+  std::size_t elements = 0;
+};
+
+/// One step of the optimizer on one tensor, on all threads; `step` counts from 1 (Adam's bias
+/// correction). Formulas as in data/work.hpp. dtype is f32 or bf16.
+void update(Optimizer optimizer, DType dtype, const ParameterTensor& tensor, std::int64_t step,
+            const UpdateRates& rates = {});
+
+}  // namespace forecost::cpu
