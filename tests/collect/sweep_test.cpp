@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "collect/plan.hpp"
+#include "collect/sampling.hpp"
+#include "core/file.hpp"
+#include "data/operators/conv2d.hpp"
+
+namespace forecost {
+namespace {
+
+using testing::HasSubstr;
+
+Plan plan_of(const std::string& text) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "sweep_test.toml";
+  std::ofstream(file) << text;
+  return load_plan(file);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    plan_of(text);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<std::string> texts(const Plan& plan) {
+  std::vector<std::string> all;
+  for (const Task& task : plan.tasks) all.push_back(task_text(task));
+  return all;
+}
+
+Plan shipped(const std::string& name) {
+  return load_plan(configs_directory() / "sweeps" / (name + ".toml"));
+}
+
+const std::string head = "[sweep]\nname = 's'\nseed = 7\n";
+const std::string dense =
+    "[[dense]]\nsamples = 40\nbatch = {min = 1, max = 64, scale = 'log'}\n"
+    "in_features = {min = 1, max = 512}\nout_features = [16, 32]\n";
+
+TEST(Sweep, SameFileGivesTheSameTasksInTheSameOrder) {
+  const auto first = texts(plan_of(head + dense)), second = texts(plan_of(head + dense));
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first.size(), 40u);
+  const auto other = texts(plan_of("[sweep]\nname = 's'\nseed = 8\n" + dense));
+  EXPECT_NE(first, other);
+}
+
+TEST(Sweep, TasksAreDistinctAndShuffled) {
+  for (const auto& name : {"quickstart", "justus2018"}) {
+    const auto all = texts(shipped(name));
+    EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size()) << name;
+    EXPECT_FALSE(std::is_sorted(all.begin(), all.end()));
+  }
+  // A time limit must leave a fair sample: any tenth of the plan has all operators.
+  const Plan plan = shipped("quickstart");
+  for (std::size_t from = 0; from < 10; ++from) {
+    std::set<std::string_view> ops;
+    for (std::size_t i = from * plan.tasks.size() / 10; i < (from + 1) * plan.tasks.size() / 10;
+         ++i) {
+      ops.insert(plan.tasks[i].layer.op().name);
+    }
+    EXPECT_EQ(ops.size(), 2u);
+  }
+}
+
+TEST(Sweep, QuickstartFitsItsFourMinutesAndItsCaps) {
+  const Plan plan = shipped("quickstart");
+  EXPECT_GT(plan.tasks.size(), 1000u);
+  EXPECT_LT(plan.tasks.size(), 1500u);
+  double seconds = 0;
+  std::map<Pass, int> passes;
+  Device device;
+  device.set(Attribute::peak_f32_flops, 1.2e11);
+  device.set(Attribute::bandwidth_bytes_per_s, 1e10);
+  for (const Task& task : plan.tasks) {
+    EXPECT_LE(task.work().flops, 4e9);
+    EXPECT_LE(task.work().bytes(), 1.5e9);
+    seconds += expected_measuring_s(task, device, plan.rules);
+    ++passes[task.pass];
+  }
+  EXPECT_GT(seconds, 100);
+  EXPECT_LT(seconds, 300);
+  for (const Pass pass :
+       {Pass::forward, Pass::backward_data, Pass::backward_weights, Pass::update}) {
+    EXPECT_GT(passes[pass], 100) << name_of(pass);
+  }
+}
+
+TEST(Sweep, AnchorsAreAlwaysPartOfThePlan) {
+  const auto all = texts(shipped("quickstart"));
+  const std::set<std::string> planned(all.begin(), all.end());
+  for (const auto& [name, batch] : {std::pair{"vgg16", 1}, {"resnet50", 1}, {"vgg-small", 32}}) {
+    for (const auto& node : find_network(name).nodes) {
+      if (!node.layer) continue;
+      for (const Pass pass : {Pass::forward, Pass::backward_data, Pass::backward_weights}) {
+        if (pass == Pass::backward_data && node.inputs.empty()) continue;
+        EXPECT_TRUE(planned.contains(task_text({node.layer->with("batch", batch), pass})))
+            << node.name;
+      }
+    }
+  }
+}
+
+TEST(Sweep, Justus2018HasThePublishedRanges) {
+  const Plan plan = shipped("justus2018");
+  std::map<std::string_view, int> optimizers;
+  std::int64_t layers = 0, updates = 0, side_max = 0;
+  for (const Task& task : plan.tasks) {
+    layers += task.pass == Pass::forward ? 1 : 0;
+    updates += task.pass == Pass::update ? 1 : 0;
+    if (task.pass == Pass::update) ++optimizers[name_of(task.optimizer)];
+    ASSERT_LE(task.layer["batch"], 64);
+    if (&task.layer.op() != &conv2d_operator) {
+      ASSERT_LE(std::max(task.layer["in_features"], task.layer["out_features"]), 4095);
+      continue;
+    }
+    const auto s = conv2d_shape(task.layer);
+    side_max = std::max(side_max, s.in_h);
+    ASSERT_EQ(s.in_h, s.in_w);
+    ASSERT_LE(s.in_h, 512);
+    ASSERT_LE(std::max(s.in_channels, s.out_channels) * s.in_h, 10000);
+    ASSERT_LE(s.kernel_h, 7);
+    ASSERT_LE(s.stride_h, 4);
+  }
+  EXPECT_EQ(layers, 10000);
+  EXPECT_NEAR(static_cast<double>(updates) / static_cast<double>(layers), 0.5, 0.02);
+  EXPECT_GT(side_max, 500);
+  ASSERT_EQ(optimizers.size(), 6u);
+  for (const auto& [name, count] : optimizers)
+    EXPECT_NEAR(count, static_cast<double>(updates) / 6, 60) << name;
+}
+
+TEST(Sweep, CapsAreCountedAndDrawnAgain) {
+  const Plan plan = plan_of(head + "max_flops = 1e6\n" + dense);
+  EXPECT_EQ(plan.tasks.size(), 40u);
+  std::int64_t skipped = 0;
+  for (const auto& skip : plan.skipped) {
+    EXPECT_THAT(skip.reason, HasSubstr("max_flops"));
+    skipped += skip.count;
+  }
+  EXPECT_GT(skipped, 0);
+}
+
+TEST(Sweep, ASpaceThatRunsDryEndsAndSaysSo) {
+  const Plan plan = plan_of(head +
+                            "[[dense]]\nsamples = 10\nbatch = [1, 2]\nin_features = 3\n"
+                            "out_features = 4\n");
+  EXPECT_EQ(plan.tasks.size(), 2u);
+  ASSERT_EQ(plan.skipped.size(), 1u);
+  EXPECT_EQ(plan.skipped[0].count, 8);
+  EXPECT_THAT(plan.skipped[0].reason, HasSubstr("no more feasible layers"));
+}
+
+TEST(Sweep, LogRangesAreEvenInTheLogarithm) {
+  const Plan plan =
+      plan_of(head +
+              "[[dense]]\nsamples = 600\nbatch = {min = 1, max = 1000, scale = 'log'}\n"
+              "in_features = {min = 1, max = 1000}\nout_features = 8\n");
+  int small_batch = 0, small_features = 0;
+  for (const Task& task : plan.tasks) {
+    small_batch += task.layer["batch"] <= 31 ? 1 : 0;            // half of the decades
+    small_features += task.layer["in_features"] <= 500 ? 1 : 0;  // half of the range
+  }
+  EXPECT_NEAR(small_batch, 300, 45);  // a little more than half: 1 has a margin of half an integer
+  EXPECT_NEAR(small_features, 300, 15);
+}
+
+TEST(Sweep, DrawsCoverEvenly) {
+  QuasiRandom sequence(2, 3);
+  std::array<int, 64> cells{};
+  for (int i = 0; i < 640; ++i) {
+    const auto p = sequence.next();
+    ++cells[static_cast<std::size_t>(p[0] * 8) * 8 + static_cast<std::size_t>(p[1] * 8)];
+  }
+  // Independent draws leave cells with 3 and with 18 of 10 expected.
+  EXPECT_GE(*std::min_element(cells.begin(), cells.end()), 7);
+  EXPECT_LE(*std::max_element(cells.begin(), cells.end()), 13);
+}
+
+TEST(Sweep, ErrorsNameFileLineAndWhatWasExpected) {
+  EXPECT_THAT(error_of("[sweep]\nname = 1\n" + dense),
+              HasSubstr("sweep_test.toml:2: 'name': expected"));
+  EXPECT_THAT(error_of(head + "[[conv3d]]\nsamples = 1\n"),
+              AllOf(HasSubstr("unknown key 'conv3d'"), HasSubstr("conv2d")));
+  EXPECT_THAT(error_of(head + "[[anchor]]\nnetwork = 'vgg17'\nbatch = 1\n"),
+              AllOf(HasSubstr(":5:"), HasSubstr("vgg16")));
+  EXPECT_THAT(error_of(head + "[[dense]]\nsamples = 1\nbatch = 1\nin_features = 1\n"),
+              HasSubstr("expected a key 'out_features'"));
+  EXPECT_THAT(error_of(head + "[[dense]]\nsamples = 1\nbatch = {min = 9, max = 2}\n"
+                              "in_features = 1\nout_features = 1\n"),
+              AllOf(HasSubstr(":6: 'batch'"), HasSubstr("min to be at most max")));
+  EXPECT_THAT(error_of(head + "[[dense]]\nsamples = 1\nbatch = {min = 1, max = '9/width'}\n"
+                              "in_features = 1\nout_features = 1\n"),
+              HasSubstr("found 'width'"));
+  EXPECT_THAT(error_of(head + "[[dense]]\nsamples = 1\nbatch = {min = 1, max = '9*in_features'}\n"
+                              "in_features = {min = 1, max = '9*batch'}\nout_features = 1\n"),
+              HasSubstr("depends on"));
+  EXPECT_THAT(error_of(head + dense + "passes = 'backwards'\n"),
+              HasSubstr("unknown pass 'backwards'"));
+  EXPECT_THAT(error_of(head + dense + "passes = 'backward'\n"), HasSubstr("dense: unknown pass"));
+  EXPECT_THAT(error_of(head), HasSubstr("at least one block"));
+  EXPECT_THAT(error_of(head + "max_flops = 1\n" + dense), HasSubstr("leave no task"));
+}
+
+TEST(Sweep, ExpectedTimeGrowsWithWorkAndStaysFinite) {
+  const MeasureRules rules;
+  const Task small{Layer("dense", {{"batch", 1}, {"in_features", 8}, {"out_features", 8}})};
+  const Task large{
+      Layer("dense", {{"batch", 4096}, {"in_features", 8192}, {"out_features", 8192}})};
+  const double a = expected_measuring_s(small, Device{}, rules);
+  const double b = expected_measuring_s(large, Device{}, rules);
+  EXPECT_GT(a, 0);
+  EXPECT_GT(b, a);
+  EXPECT_LE(b, rules.timeout_s);
+}
+
+}  // namespace
+}  // namespace forecost
