@@ -72,6 +72,9 @@ class TimingBackend {
   /// Fills probed attributes of device() in a few seconds (peak per dtype, bandwidth, caches).
   virtual void probe(bool thorough) = 0;
   virtual Environment environment() const = 0;
+  /// The processors of this host that the device consists of; empty where it is none of them. Two
+  /// ranks of a host must share neither these nor a UUID.
+  virtual std::vector<int> processors() const { return {}; }
   /// Bytes that a case may still allocate.
   virtual double free_memory_bytes() const = 0;
   /// Why this task cannot be measured here at all; nullopt if it can.

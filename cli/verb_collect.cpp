@@ -1,0 +1,138 @@
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "cli/verb.hpp"
+#include "collect/collector.hpp"
+#include "mpi/agree.hpp"
+
+namespace forecost::cli {
+
+namespace {
+
+constexpr Help help{
+    "forecost collect SWEEP.toml -o RUN_DIR [options]",
+    "Times the layers that a sweep lists on the devices of this world: one rank, one device. Start "
+    "it\n"
+    "under mpirun or srun for many devices and nodes. Every finished row is journalled at once;\n"
+    "RUN_DIR/corpus.h5 is written at intervals and at the end. A killed or stopped run goes on "
+    "with\n"
+    "--resume. SIGUSR1, SIGTERM, --time-limit and --budget let the tasks in hand end and exit with "
+    "75.",
+    "  forecost collect quickstart.toml -o runs/quickstart --plan-only\n"
+    "  mpirun -n 2 forecost collect quickstart.toml -o runs/quickstart\n"
+    "  srun --mpi=pmix forecost collect justus2018.toml -o runs/justus --resume --time-limit 3500\n"
+    "  mpirun -n 4 forecost collect quickstart.toml -o rehearsal --backend replay --replay "
+    "v100,h100"};
+
+Shard parse_shard(const std::string& text) {
+  Shard shard;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%d/%d%c", &shard.index, &shard.count, &rest) != 2 ||
+      shard.index < 1 || shard.index > shard.count) {
+    throw UsageError(fmt::format("--shard {}: expected i/n with 1 <= i <= n, such as 2/8", text));
+  }
+  return shard;
+}
+
+double positive(const po::variables_map& values, const char* name) {
+  const double value = values[name].as<double>();
+  if (!(value > 0))
+    throw UsageError(fmt::format("--{} {}: expected a positive number", name, value));
+  return value;
+}
+
+/// In single quotes where a shell would read more than a word into it.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string resume_command(const World& world, const std::vector<std::string>& arguments,
+                           bool resumes) {
+  std::string command = world.size() > 1 ? fmt::format("mpirun -n {} ", world.size()) : "";
+  if (world.size() > 1 && std::getenv("SLURM_STEP_ID") != nullptr) {
+    command = fmt::format("srun --mpi=pmix -n {} ", world.size());
+  }
+  command += "forecost collect";
+  for (const auto& argument : arguments) command += " " + quoted(argument);
+  return command + (resumes ? "" : " --resume");
+}
+
+ExitCode run(const World& world, const std::vector<std::string>& arguments) {
+  po::options_description options;
+  // clang-format off
+  options.add_options()
+      ("output,o", po::value<std::string>(), "run directory")
+      ("backend", po::value<std::string>()->default_value("auto"), "auto, cpu, replay")
+      ("replay", po::value<std::string>()->default_value(""),
+       "implies --backend replay: what to play, a comma-separated list given to ranks in turn: "
+       "shipped devices, device files, a corpus.h5, or none for a rank without a device; each with "
+       "options such as v100:noise=0.05:fail=0.1 (also unsupported, throttle, crash, real_delay_s)")
+      ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
+      ("shard", po::value<std::string>()->default_value("1/1"), "i/n: the i-th of n parts")
+      ("resume", "go on with a run directory (or begin it)")
+      ("plan-only", "show what would be measured, and stop")
+      ("time-limit", po::value<double>(), "seconds: begin nothing that would end later")
+      ("budget", po::value<double>(), "device hours, over all devices")
+      ("merge-interval", po::value<double>()->default_value(60), "seconds between merges");
+  // clang-format on
+  po::variables_map values;
+  CollectOptions collecting;
+  bool asked_for_help = false;
+  try {
+    agree(world, [&] {
+      asked_for_help = !parse(world, help, options, 1, arguments, values);
+      if (asked_for_help) return;
+      const auto files = positionals(values);
+      if (files.empty()) throw UsageError(fmt::format("no sweep file; usage: {}", help.usage));
+      collecting.sweep_file = files.front();
+      if (values.count("output") > 0) {
+        collecting.run_directory = values["output"].as<std::string>();
+      } else if (values.count("plan-only") == 0) {
+        throw UsageError(fmt::format("no run directory (-o); usage: {}", help.usage));
+      }
+      collecting.backend = values["backend"].as<std::string>();
+      collecting.replay = values["replay"].as<std::string>();
+      if (!collecting.replay.empty()) {
+        if (collecting.backend == "auto") collecting.backend = "replay";
+        if (collecting.backend != "replay") {
+          throw UsageError(fmt::format("--replay contradicts --backend {}", collecting.backend));
+        }
+      }
+      collecting.cores = values["cores"].as<int>();
+      if (collecting.cores < 0) {
+        throw UsageError(fmt::format("--cores {}: expected a count", collecting.cores));
+      }
+      collecting.shard = parse_shard(values["shard"].as<std::string>());
+      collecting.resume = values.count("resume") > 0;
+      if (values.count("time-limit") > 0) collecting.time_limit_s = positive(values, "time-limit");
+      if (values.count("budget") > 0) {
+        collecting.budget_device_s = 3600 * positive(values, "budget");
+      }
+      collecting.merge_interval_s = positive(values, "merge-interval");
+      collecting.resume_command = resume_command(world, arguments, collecting.resume);
+    });
+    if (asked_for_help) return ExitCode::done;
+    if (values.count("plan-only") > 0) {
+      show_plan(world, collecting, std::cout);
+      return ExitCode::done;
+    }
+    return collect(world, collecting, std::cout);
+  } catch (const AgreedError& error) {
+    // All ranks are here: an orderly end with one message, instead of an abort with one each.
+    if (world.rank() == 0) std::cerr << "forecost: error: " << error.what() << "\n";
+    return error.code();
+  }
+}
+
+}  // namespace
+
+extern const Verb collect_verb;
+const Verb collect_verb{"collect", "time layers on devices into a corpus", &run};
+
+}  // namespace forecost::cli

@@ -1,0 +1,41 @@
+#include <fmt/format.h>
+
+#include "collect/backend.hpp"
+#include "collect/backends/replay/replay_backend.hpp"
+#ifdef FORECOST_HAVE_ONEDNN
+#include "collect/backends/cpu/cpu_backend.hpp"
+#endif
+
+namespace forecost {
+
+const std::vector<BackendInfo>& backends() {
+  // One line each, the best first: `auto` takes the first real device that opens.
+  static const std::vector<BackendInfo> built{
+#ifdef FORECOST_HAVE_ONEDNN
+      cpu_backend,
+#endif
+      replay_backend,
+  };
+  return built;
+}
+
+std::unique_ptr<TimingBackend> open_backend(std::string_view name, const DeviceRequest& request) {
+  std::vector<std::string> known{"auto"};
+  std::string why;
+  for (const BackendInfo& backend : backends()) {
+    known.emplace_back(backend.name);
+    if (backend.name == name) return backend.open(request);
+    // A rehearsal is never what `auto` means: its times are not this machine's.
+    if (name != "auto" || backend.name == replay_backend.name) continue;
+    try {
+      return backend.open(request);
+    } catch (const EnvironmentError& error) {
+      why += fmt::format("; {}: {}", backend.name, error.what());
+    }
+  }
+  if (name != "auto") throw UsageError(unknown_name("backend", name, known));
+  throw EnvironmentError("no backend of this build has a device here" + why +
+                         (why.empty() ? " (it was built without any)" : ""));
+}
+
+}  // namespace forecost

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace forecost {
+
+/// What one replayed device does besides answering; shares are of tasks, drawn by the task's text
+/// and the device class, so that a rerun meets the same faults on any number of ranks.
+struct ReplayFaults {
+  double noise = 0.01;     ///< relative standard deviation of a sample
+  double fail = 0;         ///< share of tasks whose preparation fails
+  double unsupported = 0;  ///< share that is refused as unsupported
+  double throttle = 0;     ///< share whose samples are all throttled
+  /// Chance that a task kills this process (SIGKILL). Drawn anew by each process: a task that
+  /// always killed would keep a resumed run from ever finishing.
+  double crash = 0;
+  double real_delay_s = 0;  ///< real sleep per task, so that a test can hit a run in the middle
+};
+
+/// One entry of --replay: "v100", "v100:noise=0.05:fail=0.1", "corpus.h5", or "none".
+struct ReplayEntry {
+  std::string source;  ///< shipped device, device TOML or corpus; "" is the built-in device
+  ReplayFaults faults;
+};
+
+/// Comma-separated entries; an empty text is one built-in device, and so is an entry that only has
+/// options (":noise=0"). Throws UsageError that lists the known options.
+std::vector<ReplayEntry> parse_replay(std::string_view text);
+
+}  // namespace forecost

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <limits>
+#include <string>
+
+#include "collect/run_directory.hpp"
+#include "core/error.hpp"
+#include "mpi/world.hpp"
+
+namespace forecost {
+
+struct CollectOptions {
+  std::filesystem::path sweep_file, run_directory;
+  std::string backend = "auto";
+  std::string replay;
+  int cores = 0;  ///< 0: those that the rank is bound to
+  Shard shard;
+  bool resume = false;
+  double time_limit_s = std::numeric_limits<double>::infinity();
+  double budget_device_s = std::numeric_limits<double>::infinity();  ///< over all devices
+  double merge_interval_s = 60;  ///< between merges during the run
+  std::string resume_command;    ///< told when the run stops early
+};
+
+/// Measures what the sweep lists on every device class of the world, and leaves the result in
+/// RUN_DIR/corpus.h5. All ranks call it; all return the same code (done, failures, stopped). Rank
+/// 0 writes the closing line to `out`. What goes wrong before measuring begins is an AgreedError;
+/// later errors leave one rank alone, so the caller has to abort the world.
+ExitCode collect(const World& world, const CollectOptions& options, std::ostream& out);
+
+/// --plan-only: counts per operator and pass, what is skipped and why, and the expected hours on
+/// each device class of the world (with --replay: of all that it lists).
+void show_plan(const World& world, const CollectOptions& options, std::ostream& out);
+
+}  // namespace forecost

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collect/backend.hpp"
+#include "mpi/world.hpp"
+
+namespace forecost {
+
+/// The devices of all ranks, the same on every rank.
+struct DeviceGroup {
+  struct Member {
+    std::string host;
+    bool has_device = false;
+    Device device;                ///< uuid, class and attributes; names are left out
+    std::vector<int> processors;  ///< of the host, where the device is made of them
+  };
+  std::vector<Member> members;  ///< by rank
+
+  /// One device of each class, in the order of ranks.
+  std::vector<Device> classes() const;
+  int devices() const;
+  /// Ranks other than `rank` that measure on the same host.
+  int neighbours(int rank) const;
+};
+
+/// `backend` is null on a rank without a device. Throws EnvironmentError, the same on all ranks, if
+/// no rank has a device, or if two ranks of a host share one (host, ranks and UUID are named).
+DeviceGroup gather_devices(const World& world, const TimingBackend* backend);
+
+/// One device of each class among those of all ranks, in the order of ranks; on every rank.
+std::vector<Device> gather_classes(const World& world, const std::vector<Device>& own);
+
+/// The check of gather_devices.
+void refuse_shared_devices(const DeviceGroup& group);
+
+}  // namespace forecost

@@ -1,0 +1,157 @@
+#include "collect/run_directory.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "data/corpus/corpus.hpp"
+
+namespace forecost {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Files of ours that may be left by a kill and mean nothing.
+constexpr std::string_view scratch_prefix = ".forecost-";
+
+fs::path sweep_copy(const fs::path& directory) { return directory / "sweep.toml"; }
+
+bool is_used(const fs::path& directory) {
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (!entry.path().filename().string().starts_with(scratch_prefix)) return true;
+  }
+  return false;
+}
+
+bool has_run_of(const fs::path& directory, const Shard& shard) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory / "runs", ignored)) {
+    if (entry.path().filename().string().ends_with("-" + shard.text())) return true;
+  }
+  return false;
+}
+
+void refuse_unless_ours(const fs::path& directory, const Plan& plan, const Shard& shard,
+                        bool resume) {
+  if (!fs::exists(sweep_copy(directory))) {
+    throw UsageError(fmt::format("{} is not empty and is no run directory: name another one",
+                                 directory.string()));
+  }
+  const bool beside_other_shards = shard.count > 1 && !has_run_of(directory, shard);
+  if (!resume && !beside_other_shards) {
+    throw UsageError(fmt::format("{} is in use: go on with it by --resume, or name another one",
+                                 directory.string()));
+  }
+  if (read_text(sweep_copy(directory)) != plan.sweep_text) {
+    throw DataError(fmt::format(
+        "{} was begun with another sweep (its copy is {}): name another run directory for this one",
+        directory.string(), sweep_copy(directory).string()));
+  }
+}
+
+/// Creates, writes, renames and deletes, so that hours of work do not end at a read-only directory.
+void probe_writable(const fs::path& directory) {
+  const fs::path file = directory / fmt::format("{}probe-{}", scratch_prefix, ::getpid());
+  fs::path renamed = file;
+  renamed += "-renamed";
+  const auto fail = [&](const char* what) {
+    throw EnvironmentError(fmt::format("{}: files cannot be {} there: {}", directory.string(), what,
+                                       std::strerror(errno)));
+  };
+  const int fd = ::open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0) fail("created");
+  const bool written = ::write(fd, "probe", 5) == 5;
+  ::close(fd);
+  if (!written) fail("written");
+  if (std::rename(file.c_str(), renamed.c_str()) != 0) fail("renamed");
+  if (::unlink(renamed.c_str()) != 0) fail("deleted");
+}
+
+/// What tells this launch from others: the Slurm job with its restarts and steps, else the time and
+/// the process.
+std::string job_name() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  if (const std::string job = variable("SLURM_JOB_ID"); !job.empty()) {
+    std::string name = "slurm-" + job;
+    if (const auto restart = variable("SLURM_RESTART_COUNT"); !restart.empty())
+      name += "r" + restart;
+    if (const auto step = variable("SLURM_STEP_ID"); !step.empty()) name += "s" + step;
+    return name;
+  }
+  return fmt::format("local-{:%Y%m%dT%H%M%S}-{}", fmt::gmtime(std::time(nullptr)), ::getpid());
+}
+
+}  // namespace
+
+std::string Shard::text() const { return fmt::format("{}of{}", index, count); }
+
+fs::path run_folder(const fs::path& directory, const std::string& id) {
+  return directory / "runs" / id;
+}
+
+std::string open_run(const fs::path& directory, const Plan& plan, const Shard& shard, bool resume) {
+  std::error_code error;
+  if (fs::exists(directory, error)) {
+    if (!fs::is_directory(directory)) {
+      throw EnvironmentError(
+          fmt::format("{}: a file is in the way of the run directory", directory.string()));
+    }
+    if (is_used(directory)) refuse_unless_ours(directory, plan, shard, resume);
+  }
+  fs::create_directories(directory / "runs", error);
+  if (error) {
+    throw EnvironmentError(fmt::format("{}: the run directory cannot be created: {}",
+                                       directory.string(), error.message()));
+  }
+  probe_writable(directory);
+  if (!fs::exists(sweep_copy(directory))) replace_text(sweep_copy(directory), plan.sweep_text);
+
+  const std::string job = job_name();
+  for (int attempt = 1;; ++attempt) {
+    // mkdir tells whether the name was free, whoever else is trying.
+    const std::string id = attempt == 1 ? fmt::format("{}-{}", job, shard.text())
+                                        : fmt::format("{}.{}-{}", job, attempt, shard.text());
+    const fs::path folder = run_folder(directory, id);
+    if (::mkdir(folder.c_str(), 0777) == 0) return id;
+    if (errno != EEXIST) {
+      throw EnvironmentError(
+          fmt::format("{}: cannot be created: {}", folder.string(), std::strerror(errno)));
+    }
+  }
+}
+
+std::vector<std::string> merge_run(const fs::path& directory, bool wait) {
+  const fs::path lock = directory / fmt::format("{}merge-lock", scratch_prefix);
+  const int fd = ::open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+  if (fd >= 0 && ::flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) != 0 && errno == EWOULDBLOCK) {
+    ::close(fd);
+    return {};
+  }
+  // File systems without locks (some NFS and Lustre mounts) merge unguarded: each merge is atomic,
+  // and the next one repairs what two at a time could leave.
+  try {
+    auto conflicts = merge_run_directory(directory);
+    if (fd >= 0) ::close(fd);
+    return conflicts;
+  } catch (...) {
+    if (fd >= 0) ::close(fd);
+    throw;
+  }
+}
+
+}  // namespace forecost
