@@ -8,12 +8,14 @@ namespace forecost::cli {
 // extern const Verb NAME_verb;
 extern const Verb devices_verb;
 extern const Verb collect_verb;
+extern const Verb predict_verb;
 extern const Verb networks_verb;
 
 std::span<const Verb> verbs() {
   static const std::vector<Verb> all{
       devices_verb,
       collect_verb,
+      predict_verb,
       networks_verb,
   };
   return all;
