@@ -65,8 +65,8 @@ class Session {
   Sample take(std::int64_t runs) {
     if (stop_signal() != 0) throw StopAsked{};
     if (backend_.now_s() - started_s_ > rules_.timeout_s) {
-      throw CaseRefused(Status::timeout, fmt::format("not done after {}",
-                                                     format_seconds(rules_.timeout_s)));
+      throw CaseRefused(Status::timeout,
+                        fmt::format("not done after {}", format_seconds(rules_.timeout_s)));
     }
     if (row_.task.cache == CacheState::cold) case_.make_cold();
     return case_.run(runs);
@@ -134,6 +134,11 @@ class Session {
   Measurement& row_;
 };
 
+bool steps_over_input(const Layer& layer) {
+  return layer.has("stride_h") && (layer["stride_h"] > layer["kernel_h"] * layer["dilation_h"] ||
+                                   layer["stride_w"] > layer["kernel_w"] * layer["dilation_w"]);
+}
+
 void refuse(Measurement& row, Status status, std::string reason) {
   row.status = status;
   // One line: some libraries' messages have more.
@@ -150,9 +155,9 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
   // Operands alone; prepare() refuses once it also knows the workspace.
   const double needed = row.task.work().bytes(), available = backend.free_memory_bytes();
   if (needed > available) {
-    throw CaseRefused(Status::skipped_memory, fmt::format("operands of {} do not fit into {}",
-                                                          format_bytes(needed),
-                                                          format_bytes(available)));
+    throw CaseRefused(Status::skipped_memory,
+                      fmt::format("operands of {} do not fit into {}", format_bytes(needed),
+                                  format_bytes(available)));
   }
   if (stop_signal() != 0) throw StopAsked{};
   const std::unique_ptr<PreparedCase> prepared = backend.prepare(row.task, seed);
@@ -169,7 +174,8 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
   Session(backend, *prepared, rules, started_s, row).run();
 
   if (row.status != Status::ok) return;
-  if (const auto why = implausible(row.task, row.time.median_s, backend.device(), info.implementation)) {
+  if (const auto why =
+          implausible(row.task, row.time.median_s, backend.device(), info.implementation)) {
     refuse(row, Status::implausible, *why);
   }
 }
@@ -183,8 +189,8 @@ std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
   row.device_id = backend.device().id();
   row.protocol = backend.protocol();
   row.seed = seed;
-  row.started_unix_s = std::chrono::duration<double>(
-                           std::chrono::system_clock::now().time_since_epoch()).count();
+  row.started_unix_s =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   try {
     measure_into(row, backend, rules, seed);
   } catch (const StopAsked&) {
@@ -210,13 +216,16 @@ std::optional<std::string> implausible(const Task& task, double seconds, const D
     return fmt::format("{} is more than the device's peak of {}",
                        format_si(work.flops / seconds, "FLOP/s"), format_si(peak, "FLOP/s"));
   }
-  // Cold operands come from memory at least once; results may stay in the cache. A cache gives hot
-  // ones, or memory where they do not fit. Comparisons with an unknown (NaN) limit are false.
+  // What is read: cold operands come from memory at least once, while results may stay in the
+  // cache. A cache gives hot ones, or memory where they do not fit. Comparisons with an unknown
+  // (NaN) limit are false.
   const double memory = device.bandwidth_bytes_per_s();
   const double cache = device[Attribute::probed_cache_bandwidth_bytes_per_s];
   const bool cold = task.cache == CacheState::cold;
+  // A kernel that steps over part of its input does not read what Work counts.
+  if (steps_over_input(task.layer)) return std::nullopt;
   const double limit = cold ? memory : cache > memory ? cache : memory;
-  const double bytes = cold ? work.bytes_read : work.bytes();
+  const double bytes = work.bytes_read;
   if ((cold || !std::isnan(cache)) && bytes / seconds > bandwidth_tolerance * limit) {
     return fmt::format("{} is more than {} gives: {}", format_si(bytes / seconds, "B/s"),
                        cold ? "memory" : "the cache", format_si(limit, "B/s"));

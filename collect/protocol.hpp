@@ -14,18 +14,19 @@ namespace forecost {
 /// path, cold or hot samples until a stop criterion is met, checksum of the result, plausibility.
 ///
 /// Every outcome is a row with one status: whatever prepare() or a run throws becomes `failed`,
-/// std::bad_alloc becomes `out_of_memory`, CaseRefused its own status. nullopt means that a stop was
-/// asked for (core/stop.hpp) before the row was complete: there is nothing to journal, the task is
-/// still to be done.
+/// std::bad_alloc becomes `out_of_memory`, CaseRefused its own status. nullopt means that a stop
+/// was asked for (core/stop.hpp) before the row was complete: there is nothing to journal, the task
+/// is still to be done.
 ///
 /// Filled in: task, device class and id, protocol, status, times, what the case tells of itself,
-/// checksum, started_unix_s. Left to the caller: environment_id, run_id, replicate, concurrent_ranks.
-/// The caller also keeps the device busy (spin) at its start and after a second of idleness.
+/// checksum, started_unix_s. Left to the caller: environment_id, run_id, replicate,
+/// concurrent_ranks. The caller also keeps the device busy (spin) at its start and after a second
+/// of idleness.
 std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
                                    const MeasureRules& rules, std::uint64_t seed);
 
-/// Why a time of one run cannot be true on this device (rule 14), nullopt if it can. Fast algorithms
-/// (Winograd, FFT), as the implementation's name tells them, are not held to the peak.
+/// Why a time of one run cannot be true on this device (rule 14), nullopt if it can. Fast
+/// algorithms (Winograd, FFT), as the implementation's name tells them, are not held to the peak.
 std::optional<std::string> implausible(const Task& task, double seconds, const Device& device,
                                        const std::string& implementation);
 

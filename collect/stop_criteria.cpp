@@ -21,8 +21,8 @@ std::vector<double> sorted_copy(std::span<const double> samples) {
   return sorted;
 }
 
-/// Sorting 2,000 samples after each of 2,000 would take longer than they do: look after every sample
-/// first, then each time there are 5 % more.
+/// Sorting 2,000 samples after each of 2,000 would take longer than they do: look after every
+/// sample first, then each time there are 5 % more.
 class Looks {
  public:
   explicit Looks(std::size_t first) : next_(first) {}
@@ -70,7 +70,8 @@ StopCriterion stop_when_noise_is_stable(std::size_t min_samples, std::size_t win
     Looks looks;
     std::vector<std::pair<std::size_t, double>> noise;  // samples at that moment, relative range
   };
-  const auto state = std::make_shared<State>(State{Looks(std::max<std::size_t>(min_samples, 2)), {}});
+  const auto state =
+      std::make_shared<State>(State{Looks(std::max<std::size_t>(min_samples, 2)), {}});
   return {StopReason::noise_stable, [=](std::span<const double> samples, double) {
             const std::size_t n = samples.size();
             if (!state->looks.due(n)) return false;
@@ -99,9 +100,8 @@ StopCriterion stop_after_time(double budget_s) {
 }
 
 StopCriterion stop_after_samples(std::size_t max_samples) {
-  return {StopReason::sample_budget, [=](std::span<const double> samples, double) {
-            return samples.size() >= max_samples;
-          }};
+  return {StopReason::sample_budget,
+          [=](std::span<const double> samples, double) { return samples.size() >= max_samples; }};
 }
 
 std::vector<StopCriterion> stop_criteria(const MeasureRules& rules) {

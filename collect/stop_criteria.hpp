@@ -15,9 +15,9 @@ namespace forecost {
 struct MedianInterval {
   double low, high;
 };
-/// Distribution-free interval that holds the median with at least 95 %: order statistics whose ranks
-/// follow from the binomial distribution (Conover, "Practical Nonparametric Statistics", 1999, 3.2).
-/// With fewer than 6 samples it is the whole range. At least one sample.
+/// Distribution-free interval that holds the median with at least 95 %: order statistics whose
+/// ranks follow from the binomial distribution (Conover, "Practical Nonparametric Statistics",
+/// 1999, 3.2). With fewer than 6 samples it is the whole range. At least one sample.
 MedianInterval median_interval_95(std::span<const double> samples);
 
 /// One reason to stop sampling (MEASURING.md rule 6). It sees all samples so far, in order, and the
@@ -30,9 +30,9 @@ struct StopCriterion {
 /// At least `min_samples`, and half the width of median_interval_95 is within `precision` of the
 /// median.
 StopCriterion stop_when_precise(std::size_t min_samples, double precision);
-/// The relative interquartile range has settled: over the last `window` samples it moved by less than
-/// 5 % of itself, and the two halves of the samples agree in their median (a trend never settles).
-/// More samples would then cost more than they tell.
+/// The relative interquartile range has settled: over the last `window` samples it moved by less
+/// than 5 % of itself, and the two halves of the samples agree in their median (a trend never
+/// settles). More samples would then cost more than they tell.
 StopCriterion stop_when_noise_is_stable(std::size_t min_samples, std::size_t window = 20);
 StopCriterion stop_after_time(double budget_s);
 StopCriterion stop_after_samples(std::size_t max_samples);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "collect/backends/cpu/cpu_case.hpp"
@@ -66,31 +67,60 @@ double read_rate(std::span<const std::uint64_t> words, std::size_t rounds, doubl
   return static_cast<double>(rounds * share * threads * sizeof(std::uint64_t)) / best;
 }
 
-/// a = b + s c, counted as STREAM does: two reads and a write.
+/// Memory's own rate: chunk after chunk of a buffer far larger than the caches, so that each is
+/// cold when its turn comes, yet short enough to fall between two disturbances. The best chunk
+/// counts.
+double memory_rate(std::span<std::uint64_t> words, double budget_s) {
+  constexpr std::size_t chunk = 32 * mib / sizeof(std::uint64_t);
+  std::uint64_t total = 0;
+  double best = 0;
+  const double begin = seconds_now();
+  for (std::size_t at = 0; at + chunk <= words.size() || seconds_now() - begin < budget_s;) {
+    if (at + chunk > words.size()) at = 0;
+    const double start = seconds_now();
+    total += read_all(words.subspan(at, chunk));
+    best = std::max(best,
+                    static_cast<double>(chunk * sizeof(std::uint64_t)) / (seconds_now() - start));
+    at += chunk;
+  }
+  // The buffer is not all zeros: this keeps the reads without being true.
+  return total == 0 ? 0 : best;
+}
+
+/// The same of a = b + s c, counted as STREAM does: two reads and a write.
 double triad_rate(std::span<float> values, double budget_s) {
-  const std::size_t n = values.size() / 3;
-  float* a = values.data();
-  const float *b = a + n, *c = b + n;
-  const double best = best_of(budget_s, 2, [&] {
+  constexpr std::size_t n = 8 * mib / sizeof(float);
+  double best = 0;
+  const double begin = seconds_now();
+  for (std::size_t at = 0; at + 3 * n <= values.size() || seconds_now() - begin < budget_s;) {
+    if (at + 3 * n > values.size()) at = 0;
+    float* a = values.data() + at;
+    const float *b = a + n, *c = b + n;
+    const double start = seconds_now();
 #pragma omp parallel for simd schedule(static)
     for (std::size_t i = 0; i < n; ++i) a[i] = b[i] + 3.F * c[i];
-  });
-  return static_cast<double>(3 * n * sizeof(float)) / best;
+    best = std::max(best, static_cast<double>(3 * n * sizeof(float)) / (seconds_now() - start));
+    at += 3 * n;
+  }
+  return best;
 }
 
 }  // namespace
 
 void probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& pool, bool has_bf16,
                   bool thorough, Device& device) {
-  const double unit_s = thorough ? 1 : 0.1;  // budgets below are multiples of it
+  // Several rounds, the best of each kind: a neighbour or another process that disturbs for some
+  // hundred milliseconds would else become a limit that honest rows exceed.
+  const int rounds = thorough ? 40 : 3;
+  constexpr double budget_s = 0.08;
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
 
-  // Large enough that every core has work for milliseconds.
-  const std::int64_t side = threads <= 16 ? 1024 : 4096;
+  // About a millisecond: shorter than the time slice that another process would take.
+  const std::int64_t side = threads <= 4 ? 512 : threads <= 32 ? 1024 : 2048;
   const Layer product("dense", {{"batch", side}, {"in_features", side}, {"out_features", side}});
   const Layer convolution("conv2d", {{"batch", static_cast<std::int64_t>(threads)},
-                                     {"in_channels", 256},
-                                     {"out_channels", 256},
+                                     {"in_channels", 128},
+                                     {"out_channels", 128},
                                      {"in_h", 28},
                                      {"in_w", 28},
                                      {"kernel_h", 3},
@@ -99,44 +129,50 @@ void probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& po
                                      {"pad_bottom", 1},
                                      {"pad_left", 1},
                                      {"pad_right", 1}});
-  const auto peak = [&](DType dtype) {
-    return std::max(best_flops(engine, arena, pool, product, dtype, 3 * unit_s),
-                    best_flops(engine, arena, pool, convolution, dtype, 2 * unit_s));
-  };
-  device.set(Attribute::probed_f32_flops, peak(DType::f32));
-  if (has_bf16) device.set(Attribute::probed_bf16_flops, peak(DType::bf16));
-
   const Layer smallest("dense",
                        {{"batch", 1}, {"in_features", 1}, {"out_features", 1}, {"bias", 0}});
-  {
-    const CaseContext context{engine, arena, pool, {}, 1e18};
-    const auto prepared = prepare_layer_case(context, Task{smallest}, 1);
-    device.set(Attribute::probed_launch_latency_s,
-               best_of(unit_s, 10, [&] { prepared->run(1000); }) / 1000);
+
+  double f32 = 0, bf16 = 0, launch_s = 1, memory = 0, streamed = 0;
+  std::map<std::size_t, double> cached;  // by size
+  for (int round = 0; round < rounds; ++round) {
+    for (const Layer& layer : {product, convolution}) {
+      f32 = std::max(f32, best_flops(engine, arena, pool, layer, DType::f32, budget_s));
+      if (has_bf16)
+        bf16 = std::max(bf16, best_flops(engine, arena, pool, layer, DType::bf16, budget_s));
+    }
+    {
+      const CaseContext context{engine, arena, pool, {}, 1e18};
+      const auto prepared = prepare_layer_case(context, Task{smallest}, 1);
+      launch_s = std::min(launch_s, best_of(budget_s / 4, 10, [&] { prepared->run(100); }) / 100);
+    }
+    arena.reset(memory_probe_bytes);
+    const std::span<std::uint64_t> words(
+        static_cast<std::uint64_t*>(arena.take(memory_probe_bytes)),
+        memory_probe_bytes / sizeof(std::uint64_t));
+    const std::span<float> values(reinterpret_cast<float*>(words.data()), 2 * words.size());
+    if (round == 0) {
+#pragma omp parallel for schedule(static)
+      for (std::size_t i = 0; i < words.size(); ++i) words[i] = 0x3F8000003F800000;  // 1.0F, twice
+    }
+    memory = std::max(memory, memory_rate(words, budget_s));
+    streamed = std::max(streamed, triad_rate(values, budget_s));
+    for (std::size_t bytes = threads * 32 * 1024; bytes < effective_cache_limit; bytes *= 2) {
+      double& best = cached[bytes];
+      best = std::max(best, read_rate(words.first(bytes / sizeof(std::uint64_t)),
+                                      std::max<std::size_t>(1, 4 * mib / bytes), budget_s / 8));
+    }
   }
 
-  arena.reset(memory_probe_bytes);
-  const std::span<std::uint64_t> words(static_cast<std::uint64_t*>(arena.take(memory_probe_bytes)),
-                                       memory_probe_bytes / sizeof(std::uint64_t));
-  const std::span<float> values(reinterpret_cast<float*>(words.data()), 2 * words.size());
-#pragma omp parallel for schedule(static)
-  for (std::size_t i = 0; i < words.size(); ++i) words[i] = 0x3F8000003F800000;  // 1.0F, twice
-
-  const double memory = read_rate(words, 1, 2 * unit_s);
-  device.set(Attribute::probed_bandwidth_bytes_per_s,
-             std::max(memory, triad_rate(values, 2 * unit_s)));
+  device.set(Attribute::probed_f32_flops, f32);
+  if (has_bf16) device.set(Attribute::probed_bf16_flops, bf16);
+  device.set(Attribute::probed_launch_latency_s, launch_s);
+  device.set(Attribute::probed_bandwidth_bytes_per_s, std::max(memory, streamed));
   double cache = 0;
   std::size_t effective = effective_cache_limit;
-  bool in_cache = true;
-  for (std::size_t bytes = threads * 32 * 1024; bytes < effective_cache_limit; bytes *= 2) {
-    const double rate = read_rate(words.first(bytes / sizeof(std::uint64_t)),
-                                  std::max<std::size_t>(1, 8 * mib / bytes), 0.3 * unit_s);
-    cache = std::max(cache, rate);
-    // The first size that memory itself would serve as fast.
-    if (in_cache && rate < 1.15 * memory) {
-      effective = bytes;
-      in_cache = false;
-    }
+  for (const auto& [bytes, rate] : cached) cache = std::max(cache, rate);
+  // From the largest down: the smallest size that memory itself serves about as fast.
+  for (auto size = cached.rbegin(); size != cached.rend() && size->second < 1.25 * memory; ++size) {
+    effective = size->first;
   }
   device.set(Attribute::probed_cache_bandwidth_bytes_per_s, cache);
   device.set(Attribute::probed_cache_bytes, static_cast<double>(effective));
