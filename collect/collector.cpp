@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -133,13 +135,33 @@ class Measurer {
   double busy_s_ = 0, sampling_s_ = 0;
 };
 
-/// What earlier launches have finished: the status by task key.
-std::unordered_map<std::string, Status> finished_tasks(const fs::path& directory) {
+/// What earlier launches have finished: the status by task key. Rows that only corpus.h5 has (the
+/// journals were deleted) go into a journal of this launch, since merges are made of journals.
+std::unordered_map<std::string, Status> finished_tasks(const fs::path& directory,
+                                                       const fs::path& rescue) {
   Corpus known = read_journals(directory);
   const fs::path file = directory / "corpus.h5";
   if (fs::exists(file)) {
     try {
-      merge_into(known, read_corpus(file, false));
+      Corpus lost = read_corpus(file);
+      std::unordered_set<std::string> journalled;
+      for (const Measurement& row : known.rows) {
+        journalled.insert(task_key(row.task, row.device_class));
+      }
+      std::erase_if(lost.rows, [&](const Measurement& row) {
+        return journalled.contains(task_key(row.task, row.device_class));
+      });
+      if (!lost.rows.empty()) {
+        spdlog::warn("{} rows of {} are in no journal; they are kept", lost.rows.size(),
+                     file.string());
+        Journal journal(rescue);
+        for (const auto& run : lost.runs) journal.append(run);
+        for (const auto& sweep : lost.sweeps) journal.append(sweep);
+        for (const auto& environment : lost.environments) journal.append(environment);
+        for (const auto& device : lost.devices) journal.append(device);
+        for (const auto& row : lost.rows) journal.append(row);
+        std::move(lost.rows.begin(), lost.rows.end(), std::back_inserter(known.rows));
+      }
     } catch (const DataError& error) {
       // The journals hold every row; the next merge writes a new file.
       spdlog::warn("{}; going on from the journals", error.what());
@@ -341,7 +363,9 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
   agree(world, [&] {
     // A run directory may hold what other shards and classes did; none of it counts but by task
     // key.
-    if (manages) before = remaining_tasks(plan, group, finished_tasks(options.run_directory));
+    if (manages)
+      before = remaining_tasks(plan, group,
+                               finished_tasks(options.run_directory, folder / "journal-rescued"));
     if (backend) {
       measurer.emplace(plan, *backend, folder / fmt::format("journal-{}", world.rank()),
                        run_record(world, options, plan, group, run_id),
@@ -468,7 +492,7 @@ void show_plan(const World& world, const CollectOptions& options, std::ostream& 
       }
     }
     hours.add({device.device_class, format_count(static_cast<double>(plan.tasks.size())),
-               fmt::format("{:.2f}", seconds / 3600),
+               fmt::format("{:.3g}", seconds / 3600),
                format_count(static_cast<double>(too_large))});
   }
   out << hours.str();

@@ -1,0 +1,322 @@
+"""forecost collect from outside: every exit code, kills and resumes, many ranks.
+
+CTest sets FORECOST_PROGRAM, FORECOST_TEST_KEYS and FORECOST_MPIEXEC. FORECOST_KILLS is the number of
+kills (3; scripts/kill-campaign.sh asks for more), FORECOST_KILL_SEED their moments.
+"""
+
+import collections
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ["FORECOST_PROGRAM"]
+KEYS = os.environ["FORECOST_TEST_KEYS"]
+MPIEXEC = os.environ.get("FORECOST_MPIEXEC", "mpirun")
+
+SWEEP = """
+[sweep]
+name = "test"
+seed = 7
+
+[measure]
+min_samples = 5
+max_samples = 20
+budget_s = 0.1
+warmup_budget_s = 0.05
+
+[[dense]]
+samples = {samples}
+batch = {{min = 1, max = 64, scale = "log"}}
+in_features = {{min = 1, max = 2000}}
+out_features = {{min = 1, max = 2000}}
+passes = ["forward"]
+"""
+
+
+class CollectTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="forecost-e2e-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.run_directory = self.folder / "run"
+        self.sweep = self.write_sweep("sweep.toml", 60)
+
+    def write_sweep(self, name, samples):
+        file = self.folder / name
+        file.write_text(SWEEP.format(samples=samples))
+        return file
+
+    def command(self, *options, ranks=1, sweep=None, run_directory=None):
+        launcher = [] if ranks == 1 else [MPIEXEC, "--oversubscribe", "-n", str(ranks)]
+        return launcher + [
+            PROGRAM, "collect", str(sweep or self.sweep), "-o",
+            str(run_directory or self.run_directory), "--backend", "replay", *map(str, options)]
+
+    def collect(self, *options, expect=0, environment=None, timeout=60, **how):
+        done = subprocess.run(
+            self.command(*options, **how), capture_output=True, text=True, timeout=timeout,
+            env={**os.environ, **(environment or {})})
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        return done
+
+    def errors(self, done):
+        return [line for line in done.stderr.splitlines() if "error:" in line]
+
+    def keys(self, *arguments):
+        done = subprocess.run([KEYS, *map(str, arguments)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def assert_complete(self, *classes, sweep=None):
+        """The corpus holds each planned task of each class once, and is valid."""
+        held = self.keys("corpus", self.run_directory / "corpus.h5")
+        planned = self.keys("plan", sweep or self.sweep, *classes)
+        self.assertEqual([key for key, n in collections.Counter(held).items() if n > 1], [])
+        self.assertEqual(held, planned)
+        done = subprocess.run(
+            [PROGRAM, "corpus", "validate", str(self.run_directory / "corpus.h5")],
+            capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Refusals(CollectTest):
+    def test_a_used_directory_needs_resume(self):
+        self.collect()
+        self.assert_complete("replay")
+        self.assertIn("--resume", self.errors(self.collect(expect=2))[0])
+        self.collect("--resume")
+        self.assert_complete("replay")
+
+    def test_an_empty_directory_is_not_a_used_one_but_a_foreign_one_is(self):
+        self.run_directory.mkdir()
+        self.collect()
+        other = self.folder / "other"
+        other.mkdir()
+        (other / "thesis.tex").write_text("x")
+        self.collect("--resume", expect=2, run_directory=other)
+
+    def test_a_changed_sweep_is_refused(self):
+        self.collect()
+        changed = self.write_sweep("changed.toml", 61)
+        done = self.collect("--resume", expect=4, sweep=changed)
+        self.assertIn("another sweep", self.errors(done)[0])
+        self.assert_complete("replay")
+
+    def test_a_directory_that_cannot_be_made(self):
+        file = self.folder / "file"
+        file.write_text("x")
+        for ranks in (1, 2):
+            done = self.collect(expect=3, ranks=ranks, run_directory=file / "below")
+            self.assertEqual(len(self.errors(done)), 1, done.stderr)
+            self.assertIn(str(file / "below"), self.errors(done)[0])
+        self.collect(expect=3, run_directory=file)
+
+    def test_a_world_that_is_not_what_slurm_started(self):
+        done = self.collect(expect=3, environment={"SLURM_NTASKS": "4", "SLURM_STEP_ID": "0"})
+        self.assertIn("SLURM_NTASKS=4", self.errors(done)[0])
+        self.assertFalse(self.run_directory.exists())
+
+    def test_malformed_sweeps_name_file_and_line(self):
+        bad = self.folder / "bad.toml"
+        bad.write_text("[sweep]\nname = \"x\"\nseed = \n")
+        done = self.collect(expect=2, sweep=bad)
+        self.assertRegex(self.errors(done)[0], r"bad\.toml.*3")
+        done = self.collect(expect=2, sweep=bad, ranks=2)
+        self.assertEqual(len(self.errors(done)), 1, done.stderr)
+        self.assertFalse(self.run_directory.exists())
+
+    def test_unknown_names_list_the_known_ones(self):
+        done = self.collect("--backend", "gpuu", expect=2)  # given twice: refused too
+        command = self.command()
+        command[command.index("replay")] = "gpuu"
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("replay", self.errors(done)[0])
+        done = self.collect("--replay", "v1000", expect=2)
+        self.assertIn("v100", self.errors(done)[0])
+        done = self.collect("--replay", "v100:nose=1", expect=2)
+        self.assertIn("noise", self.errors(done)[0])
+        self.collect("--no-such-option", expect=2)
+        self.collect("--shard", "3/2", expect=2)
+
+    def test_many_failures_end_with_5_and_all_rows(self):
+        self.collect("--replay", ":fail=0.3", expect=5)
+        self.assert_complete("replay")
+        other = self.folder / "other"
+        self.collect("--replay", ":unsupported=0.3", run_directory=other)
+
+    def test_plan_only_writes_nothing(self):
+        done = self.collect("--plan-only", "--replay", "v100,k80")
+        for text in ("dense", "forward", "v100", "k80", "60"):
+            self.assertIn(text, done.stdout)
+        self.assertFalse(self.run_directory.exists())
+
+
+class Stops(CollectTest):
+    SLOW = ("--replay", ":real_delay_s=0.05")
+
+    def wait_for_rows(self, count):
+        for _ in range(400):
+            time.sleep(0.02)
+            if not (self.run_directory / "runs").exists():
+                continue
+            try:
+                if len(self.keys("journals", self.run_directory)) >= count:
+                    return
+            except AssertionError:  # a journal whose head is being written
+                pass
+        self.fail(f"no {count} rows after 8 s")
+
+    def stopped(self, process):
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 75, out + err)
+        told = [line for line in err.splitlines() if "--resume" in line]
+        self.assertEqual(len(told), 1, err)
+        rows = len(self.keys("corpus", self.run_directory / "corpus.h5"))
+        self.assertGreater(rows, 0)
+        self.assertLess(rows, 60)
+        return told[0]
+
+    def start(self, ranks):
+        return subprocess.Popen(
+            self.command(*self.SLOW, ranks=ranks), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True)
+
+    def test_sigterm_to_one_process(self):
+        process = self.start(1)
+        self.wait_for_rows(3)
+        process.send_signal(signal.SIGTERM)
+        told = self.stopped(process)
+        # The told command is the one that finishes the work.
+        command = told.split("go on with: ")[1].replace("forecost", PROGRAM, 1)
+        subprocess.run(command, shell=True, check=True, capture_output=True, timeout=30)
+        self.assert_complete("replay")
+
+    def test_sigusr1_to_all_ranks(self):
+        process = self.start(3)
+        self.wait_for_rows(3)
+        process.send_signal(signal.SIGUSR1)  # mpirun forwards it
+        self.stopped(process)
+        self.collect("--resume", ranks=2)
+        self.assert_complete("replay")
+
+    def test_sigterm_to_one_rank_of_many(self):
+        process = self.start(3)
+        self.wait_for_rows(3)
+        ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
+        os.kill(int(ranks.stdout.split()[-1]), signal.SIGTERM)
+        self.stopped(process)
+        self.collect("--resume", ranks=3)
+        self.assert_complete("replay")
+
+    def test_time_limit(self):
+        self.collect(*self.SLOW, "--time-limit", "1", expect=75, ranks=2)
+        self.assertLess(len(self.keys("corpus", self.run_directory / "corpus.h5")), 60)
+        self.collect("--resume")
+        self.assert_complete("replay")
+
+    def test_budget(self):
+        # 36 ms of the virtual clock; a task takes 3.
+        self.collect(*self.SLOW, "--budget", "0.00001", expect=75, ranks=2)
+        self.assertLess(len(self.keys("corpus", self.run_directory / "corpus.h5")), 60)
+        self.collect("--resume", "--budget", "10")
+        self.assert_complete("replay")
+
+    def test_shards_share_a_directory(self):
+        for shard in ("1/3", "2/3", "3/3"):
+            self.collect("--shard", shard)
+        self.assert_complete("replay")
+        self.collect("--shard", "2/3", expect=2)
+
+    def test_a_lost_corpus_comes_back_from_the_journals_and_the_other_way_round(self):
+        self.collect()
+        (self.run_directory / "corpus.h5").write_bytes(b"rubbish")
+        self.collect("--resume")
+        self.assert_complete("replay")
+        shutil.rmtree(self.run_directory / "runs")
+        self.collect("--resume")
+        self.assert_complete("replay")
+
+
+class Kills(CollectTest):
+    def test_kill_at_random_moments(self):
+        kills = int(os.environ.get("FORECOST_KILLS", "3"))
+        moments = random.Random(int(os.environ.get("FORECOST_KILL_SEED", "1")))
+        # Each launch gets through a part, so that kills meet every phase: start, run, merge.
+        samples = 40 * kills
+        self.sweep = self.write_sweep("sweep.toml", samples)
+        slow = ("--replay", "v100:real_delay_s=0.04", "--resume", "--merge-interval", "0.2")
+        rows = 0
+        for kill in range(kills):
+            process = subprocess.Popen(
+                self.command(*slow, ranks=2), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True)
+            time.sleep(moments.uniform(0.3, 2.0))
+            # mpirun makes a process group of each rank: take them first, so that nobody is told.
+            children = subprocess.run(
+                ["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+            for pid in map(int, children):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if (self.run_directory / "runs").exists():
+                now = len(set(self.keys("journals", self.run_directory)))
+                self.assertGreaterEqual(now, rows, "a finished row was lost")
+                rows = now
+            if (self.run_directory / "corpus.h5").exists():
+                check = subprocess.run(
+                    [PROGRAM, "corpus", "validate", str(self.run_directory / "corpus.h5")],
+                    capture_output=True, text=True)
+                self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
+        print(f"{kills} kills, {rows} of {samples} rows before the last launch")
+        self.collect("--replay", "v100", "--resume", ranks=2)
+        self.assert_complete("v100")
+
+    def test_a_rank_that_kills_itself_loses_nothing_finished(self):
+        before = 0
+        for _ in range(100):
+            done = subprocess.run(
+                self.command("--replay", ":crash=0.1", "--resume", ranks=2), capture_output=True,
+                timeout=60)
+            now = len(self.keys("journals", self.run_directory))
+            self.assertGreaterEqual(now, before)
+            before = now
+            if done.returncode == 0:
+                break
+        self.assert_complete("replay")
+
+
+class ManyRanks(CollectTest):
+    CLASSES = ("v100", "p100", "gtx-1080-ti", "k80", "t4", "a100-40gb", "h100", "l4")
+
+    def test_64_ranks_of_8_classes(self):
+        done = self.collect("--replay", ",".join(self.CLASSES), ranks=64, timeout=150)
+        self.assert_complete(*self.CLASSES)
+        self.assertIn(f"{60 * len(self.CLASSES)} of {60 * len(self.CLASSES)} tasks", done.stdout)
+
+    def test_a_rank_without_device_manages(self):
+        self.collect("--replay", "v100,none,p100", ranks=3)
+        self.assert_complete("v100", "p100")
+        names = sorted(file.name for file in self.run_directory.glob("runs/*/journal-*"))
+        self.assertEqual(names, ["journal-0", "journal-2"])
+        self.collect("--replay", "none", run_directory=self.folder / "nobody", expect=3)
+
+    def test_the_corpus_is_replayed(self):
+        self.collect("--replay", "v100:noise=0,t4:noise=0", ranks=2)
+        corpus = self.run_directory / "corpus.h5"
+        self.run_directory = self.folder / "second"
+        self.collect("--replay", f"{corpus}:noise=0", ranks=2)
+        self.assert_complete("t4", "v100")
+
+
+if __name__ == "__main__":
+    unittest.main()
