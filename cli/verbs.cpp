@@ -9,6 +9,7 @@ namespace forecost::cli {
 extern const Verb devices_verb;
 extern const Verb collect_verb;
 extern const Verb predict_verb;
+extern const Verb measure_verb;
 extern const Verb networks_verb;
 
 std::span<const Verb> verbs() {
@@ -16,6 +17,7 @@ std::span<const Verb> verbs() {
       devices_verb,
       collect_verb,
       predict_verb,
+      measure_verb,
       networks_verb,
   };
   return all;

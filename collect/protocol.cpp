@@ -15,9 +15,6 @@
 namespace forecost {
 namespace {
 
-/// A stop was asked for: the row is abandoned.
-struct StopAsked {};
-
 constexpr int warmup_min_runs = 3;
 constexpr double warmup_agreement = 0.05;
 /// Throttled samples of one row that are taken again before the row is written as throttled.
@@ -34,29 +31,34 @@ double median_of(std::vector<double> values) {
 /// One case on its way from the first run to the last sample.
 class Session {
  public:
-  Session(TimingBackend& backend, PreparedCase& prepared, const MeasureRules& rules,
-          double started_s, Measurement& row)
-      : backend_(backend), case_(prepared), rules_(rules), started_s_(started_s), row_(row) {}
+  Session(const TimingBackend& backend, PreparedCase& prepared, CacheState cache,
+          const MeasureRules& rules, double deadline_s, CaseTimes& times)
+      : backend_(backend),
+        case_(prepared),
+        cold_(cache == CacheState::cold),
+        rules_(rules),
+        deadline_s_(deadline_s),
+        times_(times) {}
 
   void run() {
     const double first_begin = backend_.now_s();
     const Sample first = take(1);
-    row_.first_run_s = backend_.now_s() - first_begin;
+    times_.first_run_s = backend_.now_s() - first_begin;
     const double checksum = case_.checksum();
 
     warm_up(first);
     sample();
 
-    row_.checksum = case_.checksum();
-    if (!std::isfinite(checksum) || !std::isfinite(row_.checksum)) {
+    times_.checksum = case_.checksum();
+    if (!std::isfinite(checksum) || !std::isfinite(times_.checksum)) {
       throw CaseRefused(Status::failed, "the result is not finite");
     }
     // Bit for bit: the same operands in the same order on the same threads.
-    if (checksum != row_.checksum) {
+    if (checksum != times_.checksum) {
       throw CaseRefused(Status::failed,
                         fmt::format("the result changed between the first and the last run: its "
                                     "checksum went from {:.17g} to {:.17g}",
-                                    checksum, row_.checksum));
+                                    checksum, times_.checksum));
     }
   }
 
@@ -64,11 +66,11 @@ class Session {
   /// The measured path, the same for warm-up and samples.
   Sample take(std::int64_t runs) {
     if (stop_signal() != 0) throw StopAsked{};
-    if (backend_.now_s() - started_s_ > rules_.timeout_s) {
+    if (backend_.now_s() > deadline_s_) {
       throw CaseRefused(Status::timeout,
                         fmt::format("not done after {}", format_seconds(rules_.timeout_s)));
     }
-    if (row_.task.cache == CacheState::cold) case_.make_cold();
+    if (cold_) case_.make_cold();
     return case_.run(runs);
   }
 
@@ -86,52 +88,48 @@ class Session {
     // A batch keeps the clock's own cost and resolution out of short kernels; cold runs cannot be
     // batched, since the second one would find its operands in the cache.
     const double estimate = *std::min_element(times.begin(), times.end());
-    if (row_.task.cache == CacheState::hot && estimate < rules_.short_kernel_s) {
+    if (!cold_ && estimate < rules_.short_kernel_s) {
       const double runs = std::ceil(rules_.hot_batch_s / std::max(estimate, 1e-9));
-      row_.runs_per_sample = static_cast<std::int64_t>(std::max(1.0, runs));
-      take(row_.runs_per_sample);
+      times_.runs_per_sample = static_cast<std::int64_t>(std::max(1.0, runs));
+      take(times_.runs_per_sample);
     }
-    row_.warmup_s = backend_.now_s() - begin;
+    times_.warmup_s = backend_.now_s() - begin;
   }
 
   void sample() {
-    const auto runs = static_cast<double>(row_.runs_per_sample);
+    const auto runs = static_cast<double>(times_.runs_per_sample);
     const std::vector<StopCriterion> criteria = stop_criteria(rules_);
     std::vector<double> device, host;
     int retakes = 0;
-    bool throttled = false;
     const double begin = backend_.now_s();
-    while (row_.stop_reason == StopReason::none) {
-      const Sample taken = take(row_.runs_per_sample);
+    while (times_.stop_reason == StopReason::none) {
+      const Sample taken = take(times_.runs_per_sample);
       if (taken.throttled && retakes < max_retakes) {
         ++retakes;
         continue;
       }
-      throttled = throttled || taken.throttled;
+      times_.throttled = times_.throttled || taken.throttled;
       device.push_back(taken.device_s / runs);
       host.push_back(taken.host_s / runs);
       const double elapsed_s = backend_.now_s() - begin;
       for (const StopCriterion& criterion : criteria) {
-        if (row_.stop_reason == StopReason::none && criterion.met(device, elapsed_s)) {
-          row_.stop_reason = criterion.reason;
+        if (times_.stop_reason == StopReason::none && criterion.met(device, elapsed_s)) {
+          times_.stop_reason = criterion.reason;
         }
       }
     }
-    row_.sampling_s = backend_.now_s() - begin;
-    row_.samples_s.assign(device.begin(), device.end());
-    row_.time = summarize(device);
-    row_.host_s = median_of(host);
-    if (throttled) {
-      row_.status = Status::throttled;
-      row_.reason = fmt::format("samples were throttled, also after {} retakes", max_retakes);
-    }
+    times_.sampling_s = backend_.now_s() - begin;
+    times_.samples_s.assign(device.begin(), device.end());
+    times_.time = summarize(device);
+    times_.host_s = median_of(host);
   }
 
-  TimingBackend& backend_;
+  const TimingBackend& backend_;
   PreparedCase& case_;
+  const bool cold_;
   const MeasureRules& rules_;
-  const double started_s_;
-  Measurement& row_;
+  const double deadline_s_;
+  CaseTimes& times_;
 };
 
 bool steps_over_input(const Layer& layer) {
@@ -171,9 +169,30 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
   row.reorder_s = info.reorder_s;
   row.seed = info.seed;
 
-  Session(backend, *prepared, rules, started_s, row).run();
-
-  if (row.status != Status::ok) return;
+  CaseTimes times;
+  const auto keep = [&] {
+    row.time = times.time;
+    row.host_s = times.host_s;
+    row.first_run_s = times.first_run_s;
+    row.warmup_s = times.warmup_s;
+    row.sampling_s = times.sampling_s;
+    row.checksum = times.checksum;
+    row.stop_reason = times.stop_reason;
+    row.runs_per_sample = times.runs_per_sample;
+    row.samples_s = std::move(times.samples_s);
+  };
+  try {
+    time_case(backend, *prepared, row.task.cache, rules, started_s + rules.timeout_s, times);
+  } catch (const CaseRefused&) {
+    keep();
+    throw;
+  }
+  keep();
+  if (times.throttled) {
+    refuse(row, Status::throttled,
+           fmt::format("samples were throttled, also after {} retakes", max_retakes));
+    return;
+  }
   if (const auto why =
           implausible(row.task, row.time.median_s, backend.device(), info.implementation)) {
     refuse(row, Status::implausible, *why);
@@ -181,6 +200,11 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
 }
 
 }  // namespace
+
+void time_case(const TimingBackend& backend, PreparedCase& prepared, CacheState cache,
+               const MeasureRules& rules, double deadline_s, CaseTimes& times) {
+  Session(backend, prepared, cache, rules, deadline_s, times).run();
+}
 
 std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
                                    const MeasureRules& rules, std::uint64_t seed) {

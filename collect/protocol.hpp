@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collect/backend.hpp"
 #include "collect/sweep.hpp"
@@ -24,6 +25,27 @@ namespace forecost {
 /// of idleness.
 std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
                                    const MeasureRules& rules, std::uint64_t seed);
+
+/// How one prepared case was timed; times are of one run.
+struct CaseTimes {
+  TimingSummary time{};
+  double host_s = TimingSummary::nan, first_run_s = TimingSummary::nan,
+         warmup_s = TimingSummary::nan, sampling_s = TimingSummary::nan;
+  double checksum = TimingSummary::nan;
+  StopReason stop_reason = StopReason::none;
+  std::int64_t runs_per_sample = 1;
+  bool throttled = false;
+  std::vector<float> samples_s{};
+};
+
+/// Thrown by time_case: a stop was asked for, what was timed so far is to be forgotten.
+struct StopAsked {};
+
+/// The warm-up, samples and checks of measure(), also for a case that is no task of a sweep (a
+/// whole network). `times` keeps what was reached where CaseRefused (timeout, failed) is thrown.
+/// `deadline_s` is on the backend's clock.
+void time_case(const TimingBackend& backend, PreparedCase& prepared, CacheState cache,
+               const MeasureRules& rules, double deadline_s, CaseTimes& times);
 
 /// Why a time of one run cannot be true on this device (rule 14), nullopt if it can. Fast
 /// algorithms (Winograd, FFT), as the implementation's name tells them, are not held to the peak.
