@@ -1,13 +1,11 @@
-#include <array>
-
 #include "cli/verb.hpp"
 
 namespace forecost::cli {
 
 // One file each, cli/verb_NAME.cpp.
-// extern const Verb NAME_verb;
 extern const Verb devices_verb;
 extern const Verb collect_verb;
+extern const Verb corpus_verb;
 extern const Verb predict_verb;
 extern const Verb measure_verb;
 extern const Verb networks_verb;
@@ -16,6 +14,7 @@ std::span<const Verb> verbs() {
   static const std::vector<Verb> all{
       devices_verb,
       collect_verb,
+      corpus_verb,
       predict_verb,
       measure_verb,
       networks_verb,

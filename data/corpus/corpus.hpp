@@ -39,6 +39,8 @@ Corpus read_corpus(const std::filesystem::path& file, bool with_samples = true);
 /// What is wrong, one line each, naming group and row; empty if all is well. Damage that stops the
 /// reading is one line too.
 std::vector<std::string> validate_corpus(const std::filesystem::path& file);
+/// The same of every journal of a run directory and of its corpus.h5, if there is one yet.
+std::vector<std::string> validate_run_directory(const std::filesystem::path& run_directory);
 
 /// Adds `from` to `into`: tables by id, rows by row key. The same row twice is kept once; an ok row
 /// supersedes an earlier failure of the same task on the same class; the same row key with different
@@ -46,7 +48,7 @@ std::vector<std::string> validate_corpus(const std::filesystem::path& file);
 std::vector<std::string> merge_into(Corpus& into, const Corpus& from);
 
 /// Everything under RUN_DIR/runs/*/journal-*: a torn last record of a journal (a kill) is left out,
-/// damage anywhere else throws DataError. `skip_damaged` for validate: collects lines instead.
+/// damage anywhere else throws DataError.
 Corpus read_journals(const std::filesystem::path& run_directory);
 
 /// read_journals, merge, and write_corpus to RUN_DIR/corpus.h5. Returns the conflicts.

@@ -1,0 +1,347 @@
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/version.hpp"
+#include "data/corpus/corpus.hpp"
+#include "data/corpus/digest.hpp"
+#include "data/corpus/fields.hpp"
+#include "data/corpus/merge.hpp"
+#include "data/h5/h5.hpp"
+
+// The layout of corpus.h5; docs/corpus.md describes it for readers in other languages.
+
+namespace forecost {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* schema_name = "forecost-corpus";
+constexpr const char* row_dimension = "row";
+constexpr const char* sample_dimension = "sample";
+
+/// Codes of an enumeration, as netCDF's conventions describe them.
+void describe_names(h5::Dataset& dataset, std::span<const std::string_view> names) {
+  std::vector<std::uint8_t> values;
+  std::string meanings;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    values.push_back(static_cast<std::uint8_t>(i));
+    meanings.append(i > 0 ? " " : "").append(names[i]);
+  }
+  dataset.set_attribute("flag_values", std::span<const std::uint8_t>(values));
+  dataset.set_attribute("flag_meanings", meanings);
+}
+
+void describe_units(h5::Dataset& dataset, std::string_view units) {
+  if (!units.empty()) dataset.set_attribute("units", units);
+}
+
+/// A column of one value of each row.
+template <class Rows, class Get>
+auto column_of(const Rows& rows, Get get) {
+  std::vector<std::decay_t<decltype(get(*rows.begin()))>> values;
+  values.reserve(rows.size());
+  for (const auto& row : rows) values.push_back(get(row));
+  return values;
+}
+
+using RowPointers = std::vector<const Measurement*>;
+
+/// The field number `wanted` of visit_fields, which is a Value.
+template <class Value, class Row>
+auto& field_at(Row& row, std::size_t wanted) {
+  std::conditional_t<std::is_const_v<Row>, const Value, Value>* found = nullptr;
+  std::size_t at = 0;
+  visit_fields(row, [&](const char*, const char*, auto& member) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(member)>, Value>) {
+      if (at == wanted) found = &member;
+    }
+    ++at;
+  });
+  return *found;
+}
+
+void write_operator(h5::Group group, const Operator& op, const RowPointers& rows) {
+  group.create_dimension(row_dimension, rows.size());
+  for (std::size_t i = 0; i < op.parameters.size(); ++i) {
+    const ParameterInfo& parameter = op.parameters[i];
+    const std::string name(parameter.name);
+    if (parameter.value_names.empty()) {
+      group.write(name, column_of(rows, [&](auto* r) { return r->task.layer.values()[i]; }),
+                  row_dimension);
+    } else {
+      auto codes = column_of(
+          rows, [&](auto* r) { return static_cast<std::uint8_t>(r->task.layer.values()[i]); });
+      auto dataset = group.write(name, codes, row_dimension);
+      describe_names(dataset, parameter.value_names);
+    }
+  }
+  // The fields' names, types and units are those of any row; their values are read row by row.
+  std::size_t index = 0;
+  const Measurement& any = *rows.front();
+  visit_fields(any, [&](const char* name, const char* units, const auto& member) {
+    using Value = std::decay_t<decltype(member)>;
+    const auto values = column_of(rows, [&](const Measurement* row) {
+      const Value& value = field_at<Value>(*row, index);
+      if constexpr (std::is_enum_v<Value>) {
+        return static_cast<std::uint8_t>(value);
+      } else {
+        return value;
+      }
+    });
+    if constexpr (std::is_enum_v<Value>) {
+      auto dataset = group.write(name, values, row_dimension);
+      describe_names(dataset, EnumNames<Value>::names);
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      group.write_strings(name, values, row_dimension);
+    } else {
+      auto dataset = group.write(name, values, row_dimension);
+      describe_units(dataset, units);
+    }
+    ++index;
+  });
+
+  std::vector<float> samples;
+  std::vector<std::int64_t> begin;
+  for (const Measurement* row : rows) {
+    begin.push_back(static_cast<std::int64_t>(samples.size()));
+    samples.insert(samples.end(), row->samples_s.begin(), row->samples_s.end());
+  }
+  auto first = group.write("sample_begin", begin, row_dimension);
+  first.set_attribute("long_name",
+                      "index of the row's first sample; they end where the next row's begin");
+  group.create_dimension(sample_dimension, samples.size());
+  auto raw = group.write("samples_s", samples, sample_dimension);
+  describe_units(raw, "s");
+}
+
+template <class T>
+void require_size(const std::vector<T>& values, std::size_t rows, const std::string& place) {
+  if (values.size() != rows) {
+    throw DataError(
+        fmt::format("{}: {} values, but the group has {} rows", place, values.size(), rows));
+  }
+}
+
+template <class E>
+E enum_of(std::uint8_t code, const std::string& place, std::size_t row) {
+  if (code >= EnumNames<E>::names.size()) {
+    throw DataError(fmt::format("{}: row {}: code {} is no known {}; written by a newer forecost?",
+                                place, row, code, EnumNames<E>::kind));
+  }
+  return static_cast<E>(code);
+}
+
+void read_operator(const h5::Group& group, const Operator& op, const std::string& place,
+                   bool with_samples, std::vector<Measurement>& rows) {
+  const std::size_t count = group.size("median_s");
+  std::vector<std::vector<std::int64_t>> parameters;
+  for (const ParameterInfo& parameter : op.parameters) {
+    const std::string name(parameter.name);
+    if (!group.has_dataset(name) && parameter.default_value) {  // written before it existed
+      parameters.emplace_back(count, *parameter.default_value);
+    } else if (parameter.value_names.empty()) {
+      parameters.push_back(group.read<std::int64_t>(name));
+    } else {
+      const auto codes = group.read<std::uint8_t>(name);
+      parameters.emplace_back(codes.begin(), codes.end());
+    }
+    require_size(parameters.back(), count, place + "/" + name);
+  }
+  const std::size_t first = rows.size();
+  std::vector<std::int64_t> values(parameters.size());
+  for (std::size_t r = 0; r < count; ++r) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = parameters[i][r];
+    try {
+      rows.push_back({.task = {.layer = Layer::of_values(op, values)}});
+    } catch (const UsageError& error) {
+      throw DataError(fmt::format("{}: row {}: {}", place, r, error.what()));
+    }
+  }
+  std::size_t index = 0;
+  if (count == 0) return;
+  visit_fields(rows[first], [&](const char* name, const char*, const auto& member) {
+    using Value = std::decay_t<decltype(member)>;
+    const std::size_t wanted = index++;
+    if (!group.has_dataset(name)) return;  // written before the field existed: its default stays
+    const std::string column = place + "/" + name;
+    const auto fill = [&](auto&& stored) {
+      require_size(stored, count, column);
+      for (std::size_t r = 0; r < count; ++r) {
+        Value& target = field_at<Value>(rows[first + r], wanted);
+        if constexpr (std::is_enum_v<Value>) {
+          target = enum_of<Value>(stored[r], column, r);
+        } else {
+          target = std::move(stored[r]);
+        }
+      }
+    };
+    if constexpr (std::is_enum_v<Value>) {
+      fill(group.read<std::uint8_t>(name));
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      fill(group.read_strings(name));
+    } else {
+      fill(group.read<Value>(name));
+    }
+  });
+  if (!with_samples) return;
+  const auto begin = group.read<std::int64_t>("sample_begin");
+  const auto samples = group.read<float>("samples_s");
+  require_size(begin, count, place + "/sample_begin");
+  for (std::size_t r = 0; r < count; ++r) {
+    const auto from = begin[r];
+    const auto to = r + 1 < count ? begin[r + 1] : static_cast<std::int64_t>(samples.size());
+    if (from < 0 || from > to || to > static_cast<std::int64_t>(samples.size())) {
+      throw DataError(fmt::format("{}: row {}: sample_begin {} is out of order", place, r, from));
+    }
+    rows[first + r].samples_s.assign(samples.begin() + from, samples.begin() + to);
+  }
+}
+
+}  // namespace
+
+void write_corpus(const Corpus& corpus, const fs::path& path) {
+  h5::File file = h5::File::create(path.string());
+  file.set_attribute("schema", schema_name);
+  file.set_attribute("schema_version", std::int64_t{corpus_schema_version});
+  file.set_attribute("Conventions", "CF-1.8");
+  std::string history;
+  for (const auto& line : corpus.history) history.append(history.empty() ? "" : "\n").append(line);
+  file.set_attribute("history", history);
+
+  for (const Operator* op : operators()) {
+    RowPointers rows;
+    for (const Measurement& row : corpus.rows) {
+      if (&row.task.layer.op() == op) rows.push_back(&row);
+    }
+    if (!rows.empty()) write_operator(file.create_group(std::string(op->name)), *op, rows);
+  }
+
+  h5::Group devices = file.create_group("devices");
+  devices.create_dimension(row_dimension, corpus.devices.size());
+  const auto text = [&](h5::Group& group, const auto& records, const char* name, auto get) {
+    const std::vector<std::string> values = column_of(records, get);
+    group.write_strings(name, values, row_dimension);
+  };
+  text(devices, corpus.devices, "id", [](const Device& d) { return d.id(); });
+  text(devices, corpus.devices, "name", [](const Device& d) { return d.name; });
+  text(devices, corpus.devices, "vendor", [](const Device& d) { return d.vendor; });
+  text(devices, corpus.devices, "kind", [](const Device& d) { return d.kind; });
+  text(devices, corpus.devices, "device_class", [](const Device& d) { return d.device_class; });
+  text(devices, corpus.devices, "uuid", [](const Device& d) { return d.uuid; });
+  text(devices, corpus.devices, "host", [](const Device& d) { return d.host; });
+  const auto table = attribute_table();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    auto dataset = devices.write(
+        std::string(table[i].name),
+        column_of(corpus.devices, [&](const Device& d) { return d[static_cast<Attribute>(i)]; }),
+        row_dimension);
+    describe_units(dataset, table[i].units);
+  }
+
+  const auto facts_json = [](const auto& record) { return nlohmann::json(record.facts).dump(); };
+  h5::Group environments = file.create_group("environments");
+  environments.create_dimension(row_dimension, corpus.environments.size());
+  text(environments, corpus.environments, "id", [](const Environment& e) { return e.id(); });
+  text(environments, corpus.environments, "facts_json", facts_json);
+  h5::Group runs = file.create_group("runs");
+  runs.create_dimension(row_dimension, corpus.runs.size());
+  text(runs, corpus.runs, "id", [](const Run& r) { return r.id; });
+  text(runs, corpus.runs, "facts_json", facts_json);
+  h5::Group sweeps = file.create_group("sweeps");
+  sweeps.create_dimension(row_dimension, corpus.sweeps.size());
+  text(sweeps, corpus.sweeps, "id", [](const SweepRecord& s) { return s.id; });
+  text(sweeps, corpus.sweeps, "name", [](const SweepRecord& s) { return s.name; });
+  text(sweeps, corpus.sweeps, "text", [](const SweepRecord& s) { return s.text; });
+
+  replace_with_digest(path, file.bytes());
+}
+
+Corpus read_corpus(const fs::path& path, bool with_samples) {
+  const std::string name = path.string();
+  const h5::File file = h5::File::of_bytes(read_verified(path), name);
+  if (!file.has_attribute("schema") || file.string_attribute("schema") != schema_name) {
+    throw DataError(
+        fmt::format("{}: not a corpus: the root attribute schema is not '{}'", name, schema_name));
+  }
+  const std::int64_t schema = file.int_attribute("schema_version");
+  if (schema != corpus_schema_version) {
+    throw DataError(
+        fmt::format("{}: schema version {}, but forecost {} reads version {}: use the "
+                    "forecost that wrote it",
+                    name, schema, version, corpus_schema_version));
+  }
+
+  Corpus corpus;
+  std::string history = file.string_attribute("history");
+  while (!history.empty()) {
+    const std::size_t end = std::min(history.find('\n'), history.size());
+    corpus.history.push_back(history.substr(0, end));
+    history.erase(0, end + 1);
+  }
+  const h5::Group devices = file.group("devices");
+  const std::size_t device_count = devices.read_strings("id").size();
+  corpus.devices.resize(device_count);
+  const auto texts = [&](const char* column, std::string Device::*member) {
+    auto values = devices.read_strings(column);
+    require_size(values, device_count, fmt::format("{}: /devices/{}", name, column));
+    for (std::size_t i = 0; i < device_count; ++i) corpus.devices[i].*member = std::move(values[i]);
+  };
+  texts("name", &Device::name);
+  texts("vendor", &Device::vendor);
+  texts("kind", &Device::kind);
+  texts("device_class", &Device::device_class);
+  texts("uuid", &Device::uuid);
+  texts("host", &Device::host);
+  const auto table = attribute_table();
+  for (std::size_t a = 0; a < table.size(); ++a) {
+    const std::string column(table[a].name);
+    if (!devices.has_dataset(column)) continue;
+    const auto values = devices.read<double>(column);
+    require_size(values, device_count, fmt::format("{}: /devices/{}", name, column));
+    for (std::size_t i = 0; i < device_count; ++i) {
+      try {
+        corpus.devices[i].set(static_cast<Attribute>(a), values[i]);
+      } catch (const UsageError& error) {
+        throw DataError(fmt::format("{}: /devices: row {}: {}", name, i, error.what()));
+      }
+    }
+  }
+  const auto facts = [&](const char* group, std::size_t i, const std::string& text) {
+    try {
+      return nlohmann::json::parse(text).get<std::map<std::string, std::string>>();
+    } catch (const nlohmann::json::exception& error) {
+      throw DataError(fmt::format("{}: /{}: row {}: facts_json: {}", name, group, i, error.what()));
+    }
+  };
+  const auto environments = file.group("environments").read_strings("facts_json");
+  for (std::size_t i = 0; i < environments.size(); ++i) {
+    corpus.environments.push_back({facts("environments", i, environments[i])});
+  }
+  const auto run_ids = file.group("runs").read_strings("id");
+  const auto run_facts = file.group("runs").read_strings("facts_json");
+  require_size(run_facts, run_ids.size(), name + ": /runs/facts_json");
+  for (std::size_t i = 0; i < run_ids.size(); ++i) {
+    corpus.runs.push_back({run_ids[i], facts("runs", i, run_facts[i])});
+  }
+  const auto sweep_ids = file.group("sweeps").read_strings("id");
+  const auto sweep_names = file.group("sweeps").read_strings("name");
+  const auto sweep_texts = file.group("sweeps").read_strings("text");
+  require_size(sweep_names, sweep_ids.size(), name + ": /sweeps/name");
+  require_size(sweep_texts, sweep_ids.size(), name + ": /sweeps/text");
+  for (std::size_t i = 0; i < sweep_ids.size(); ++i) {
+    corpus.sweeps.push_back({sweep_ids[i], sweep_names[i], sweep_texts[i]});
+  }
+  for (const Operator* op : operators()) {
+    const std::string group(op->name);
+    if (!file.has_group(group)) continue;
+    read_operator(file.group(group), *op, fmt::format("{}: /{}", name, group), with_samples,
+                  corpus.rows);
+  }
+  return corpus;
+}
+
+}  // namespace forecost

@@ -1,0 +1,145 @@
+#include "data/corpus/digest.hpp"
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/hash.hpp"
+
+namespace forecost {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view previous_mark = "# previous ";
+constexpr std::size_t digest_digits = 64;
+
+fs::path with_suffix(const fs::path& file, const char* suffix) {
+  fs::path other = file;
+  other += suffix;
+  return other;
+}
+
+/// Holds the writers' lock of a file. NFS and Lustre mounts without flock refuse it (errno 37 or
+/// 524), and a stopped process may hold it for ever: we then go on without, since the lock only
+/// keeps two merges of one moment from listing each other's digest.
+class WriterLock {
+ public:
+  explicit WriterLock(const fs::path& file) {
+    const fs::path lock = file.parent_path() / ("." + file.filename().string() + ".lock");
+    fd_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd_ < 0) return;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) return;
+      if (std::chrono::steady_clock::now() > until) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    held_ = true;
+  }
+  ~WriterLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  WriterLock(const WriterLock&) = delete;
+  WriterLock& operator=(const WriterLock&) = delete;
+  bool held() const { return held_; }
+
+ private:
+  int fd_ = -1;
+  bool held_ = false;
+};
+
+/// What killed writers left; only under the lock, where no other writer lives.
+void remove_leftovers(const fs::path& file) {
+  std::error_code error;
+  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  const std::string name = file.filename().string();
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string other = entry->path().filename().string();
+    if (other.starts_with(name + ".tmp-") || other.starts_with(name + ".sha256.tmp-")) {
+      std::error_code ignored;
+      fs::remove(entry->path(), ignored);
+    }
+  }
+}
+
+/// The digests that a digest file accepts.
+std::vector<std::string> listed(const std::string& text) {
+  std::vector<std::string> digests;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = std::string_view(text).substr(at, end - at);
+    if (line.starts_with(previous_mark)) line.remove_prefix(previous_mark.size());
+    const std::string_view digest = line.substr(0, digest_digits);
+    if (digest.size() == digest_digits &&
+        digest.find_first_not_of("0123456789abcdef") == std::string_view::npos) {
+      digests.emplace_back(digest);
+    }
+    at = end + 1;
+  }
+  return digests;
+}
+
+bool contains(const std::vector<std::string>& digests, const std::string& digest) {
+  return std::find(digests.begin(), digests.end(), digest) != digests.end();
+}
+
+}  // namespace
+
+void replace_with_digest(const fs::path& file, std::string_view bytes) {
+  const WriterLock lock(file);
+  if (lock.held()) remove_leftovers(file);
+  const fs::path digest_file = with_suffix(file, ".sha256");
+  const std::string line = fmt::format("{}  {}\n", sha256_hex(bytes), file.filename().string());
+  std::string previous;
+  if (fs::exists(file) && fs::exists(digest_file)) {
+    const std::string present = sha256_hex_of_file(file);
+    if (contains(listed(read_text(digest_file)), present)) {
+      previous = fmt::format("{}{}  {}\n", previous_mark, present, file.filename().string());
+    }
+  }
+  replace_file(file, [&](const fs::path& temporary) {
+    std::ofstream out(temporary, std::ios::binary);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    out.close();
+    if (!out) throw EnvironmentError(fmt::format("{}: cannot be written", temporary.string()));
+    replace_text(digest_file, line + previous);
+  });
+  if (!previous.empty()) replace_text(digest_file, line);
+}
+
+std::string read_verified(const fs::path& file) {
+  const fs::path digest_file = with_suffix(file, ".sha256");
+  std::string bytes, digests;
+  // A writer may have replaced both between our two reads: then they have changed, and we look
+  // again.
+  for (int attempt = 0;; ++attempt) {
+    bytes = read_text(file);
+    if (!fs::exists(digest_file)) {
+      throw DataError(
+          fmt::format("{}: its digest {} is missing: copy it along with the corpus (for a "
+                      "file you trust, 'sha256sum' makes it)",
+                      file.string(), digest_file.filename().string()));
+    }
+    const std::string now = read_text(digest_file);
+    if (contains(listed(now), sha256_hex(bytes))) return bytes;
+    if (now == digests || attempt == 5) break;
+    digests = now;
+  }
+  throw DataError(
+      fmt::format("{}: its content does not have the digest in {}: it is damaged; restore "
+                  "it, or merge it again from the journals",
+                  file.string(), digest_file.filename().string()));
+}
+
+}  // namespace forecost

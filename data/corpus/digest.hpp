@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace forecost {
+
+/// Replaces FILE and FILE.sha256 (sha256sum's format) so that at any instant, also of a kill, the
+/// file is whole and its digest listed: first the digest file lists the new digest, and the old one
+/// as a comment, then the file is replaced, then the comment goes. Writers take turns by a lock, as
+/// far as the file system has locks. Throws EnvironmentError.
+void replace_with_digest(const std::filesystem::path& file, std::string_view bytes);
+
+/// The bytes of FILE, whose digest FILE.sha256 lists. Throws EnvironmentError if it cannot be read,
+/// DataError if the digest is missing or another one.
+std::string read_verified(const std::filesystem::path& file);
+
+}  // namespace forecost

@@ -1,0 +1,193 @@
+#include "data/corpus/merge.hpp"
+
+#include <cmath>
+#include <unordered_set>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "core/version.hpp"
+#include "data/corpus/journal.hpp"
+#include "data/corpus/records.hpp"
+
+namespace forecost {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Whether both rows say the same, whichever run wrote them and whether samples were kept.
+bool same_values(Measurement a, Measurement b) {
+  a.run_id = b.run_id;
+  if (a.samples_s.empty() || b.samples_s.empty()) {
+    a.samples_s.clear();
+    b.samples_s.clear();
+  }
+  return encode(a) == encode(b);
+}
+
+bool started_later(const Measurement& a, const Measurement& b) {
+  return std::isfinite(a.started_unix_s) &&
+         (!std::isfinite(b.started_unix_s) || a.started_unix_s > b.started_unix_s);
+}
+
+std::string task_and_replicate(const Measurement& row) {
+  return fmt::format("{} {}", task_key(row.task, row.device_class), row.replicate);
+}
+
+std::vector<fs::path> sorted_entries(const fs::path& directory) {
+  std::vector<fs::path> entries;
+  try {
+    for (const auto& entry : fs::directory_iterator(directory)) entries.push_back(entry.path());
+  } catch (const fs::filesystem_error& error) {
+    throw EnvironmentError(
+        fmt::format("{}: cannot be listed: {}", directory.string(), error.code().message()));
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+}  // namespace
+
+Merger::Merger(Corpus& into) : into_(into) {
+  const Corpus given = std::move(into_);
+  into_ = Corpus{};
+  add(given);
+}
+
+void Merger::add(const Corpus& from) {
+  for (const Device& device : from.devices) add(device);
+  for (const Environment& environment : from.environments) {
+    if (environments_.insert(environment.id()).second) into_.environments.push_back(environment);
+  }
+  for (const SweepRecord& sweep : from.sweeps) {
+    if (sweeps_.insert(sweep.id).second) into_.sweeps.push_back(sweep);
+  }
+  for (const Run& run : from.runs) {
+    const auto [found, added] = runs_.try_emplace(run.id, into_.runs.size());
+    if (added) {
+      into_.runs.push_back(run);
+    } else {
+      for (const auto& [fact, value] : run.facts) into_.runs[found->second].facts[fact] = value;
+    }
+  }
+  for (const Measurement& row : from.rows) add(row);
+  for (const std::string& line : from.history) {
+    if (std::find(into_.history.begin(), into_.history.end(), line) == into_.history.end()) {
+      into_.history.push_back(line);
+    }
+  }
+}
+
+void Merger::add(const Device& device) {
+  const auto [found, added] = devices_.try_emplace(device.id(), into_.devices.size());
+  if (added) {
+    into_.devices.push_back(device);
+    return;
+  }
+  // A newer description may lack what an older probe found.
+  Device merged = device;
+  const Device& known = into_.devices[found->second];
+  for (std::size_t i = 0; i < attribute_count; ++i) {
+    const auto attribute = static_cast<Attribute>(i);
+    if (!merged.has(attribute)) merged.set(attribute, known[attribute]);
+  }
+  into_.devices[found->second] = merged;
+}
+
+void Merger::add(const Measurement& row) {
+  const std::string key = row_key(row);
+  const auto [found, added] = rows_.try_emplace(key, into_.rows.size());
+  if (added) {
+    into_.rows.push_back(row);
+    return;
+  }
+  Measurement& known = into_.rows[found->second];
+  const bool ok = row.status == Status::ok, known_ok = known.status == Status::ok;
+  if (ok != known_ok) {
+    if (ok) known = row;
+  } else if (same_values(known, row)) {
+    if (known.samples_s.empty()) known = row;
+  } else if (ok && row.run_id != known.run_id) {
+    conflicts_.push_back(fmt::format("{}: run {} has {}, run {} has {}", key, known.run_id,
+                                     format_seconds(known.time.median_s), row.run_id,
+                                     format_seconds(row.time.median_s)));
+  } else if (started_later(row, known)) {
+    known = row;  // failures may repeat, and a run may measure again what it lost
+  }
+}
+
+std::vector<std::string> Merger::finish() {
+  std::unordered_set<std::string> done;
+  bool failures = false;
+  for (const Measurement& row : into_.rows) {
+    failures = failures || row.status != Status::ok;
+  }
+  if (!failures) return conflicts_;
+  for (const Measurement& row : into_.rows) {
+    if (row.status == Status::ok) done.insert(task_and_replicate(row));
+  }
+  std::erase_if(into_.rows, [&](const Measurement& row) {
+    return row.status != Status::ok && done.contains(task_and_replicate(row));
+  });
+  return conflicts_;
+}
+
+std::vector<std::string> merge_into(Corpus& into, const Corpus& from) {
+  Merger merger(into);
+  merger.add(from);
+  return merger.finish();
+}
+
+std::vector<fs::path> journals_of(const fs::path& run_directory) {
+  std::vector<fs::path> journals;
+  if (!fs::is_directory(run_directory)) {
+    throw EnvironmentError(fmt::format("{}: no such run directory", run_directory.string()));
+  }
+  if (!fs::is_directory(run_directory / "runs")) return journals;
+  for (const fs::path& run : sorted_entries(run_directory / "runs")) {
+    if (!fs::is_directory(run)) continue;
+    for (const fs::path& file : sorted_entries(run)) {
+      if (file.filename().string().starts_with("journal-")) journals.push_back(file);
+    }
+  }
+  return journals;
+}
+
+Corpus read_journals(const fs::path& run_directory) {
+  Corpus all;
+  for (const fs::path& file : journals_of(run_directory)) {
+    Corpus one = read_journal(file);
+    const auto move_to = [](auto& to, auto& from) {
+      to.insert(to.end(), std::make_move_iterator(from.begin()),
+                std::make_move_iterator(from.end()));
+    };
+    move_to(all.devices, one.devices);
+    move_to(all.environments, one.environments);
+    move_to(all.sweeps, one.sweeps);
+    move_to(all.runs, one.runs);
+    move_to(all.rows, one.rows);
+  }
+  return all;
+}
+
+std::string history_line(std::string_view what) {
+  return fmt::format(
+      "{:%Y-%m-%dT%H:%M:%SZ} forecost {}: {}",
+      fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())), version,
+      what);
+}
+
+std::vector<std::string> merge_run_directory(const fs::path& run_directory) {
+  Corpus corpus = read_journals(run_directory);
+  Merger merger(corpus);
+  const auto conflicts = merger.finish();
+  corpus.history.push_back(history_line(fmt::format(
+      "merged {} rows of {} journals", corpus.rows.size(), journals_of(run_directory).size())));
+  write_corpus(corpus, run_directory / "corpus.h5");
+  return conflicts;
+}
+
+}  // namespace forecost

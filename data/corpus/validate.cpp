@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "data/corpus/corpus.hpp"
+#include "data/corpus/journal.hpp"
+#include "data/corpus/merge.hpp"
+
+namespace forecost {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool positive(double value) { return std::isfinite(value) && value > 0; }
+
+/// What is wrong with one row, "" if nothing.
+std::string fault_of(const Measurement& row) {
+  const TimingSummary& t = row.time;
+  if (!row.task.layer.op().has(row.task.pass)) {
+    return fmt::format("{} has no pass {}", row.task.layer.op().name, name_of(row.task.pass));
+  }
+  const bool trains = row.task.pass == Pass::update || row.task.pass == Pass::training_step;
+  if (!trains && row.task.optimizer != Optimizer::none) {
+    return fmt::format("pass {} with optimizer {}: expected none", name_of(row.task.pass),
+                       name_of(row.task.optimizer));
+  }
+  if (row.replicate < 0) return fmt::format("replicate {} is negative", row.replicate);
+  if (row.status != Status::ok && row.reason.empty()) {
+    return fmt::format("status {} without a reason", name_of(row.status));
+  }
+  if (row.status == Status::ok && t.n < 1) return "status ok without samples";
+  if (t.n > 0) {
+    const bool ordered =
+        t.min_s <= t.q1_s && t.q1_s <= t.median_s && t.median_s <= t.q3_s && t.q3_s <= t.max_s;
+    if (row.status == Status::ok && !(positive(t.min_s) && positive(t.max_s))) {
+      return fmt::format("min_s {} or max_s {} is not a positive finite time", t.min_s, t.max_s);
+    }
+    if (!ordered) {
+      return fmt::format("min, quartiles and max are not in order: {} {} {} {} {}", t.min_s, t.q1_s,
+                         t.median_s, t.q3_s, t.max_s);
+    }
+    if (!(std::isnan(t.stdev_s) || t.stdev_s >= 0)) {
+      return fmt::format("stdev_s {} is negative", t.stdev_s);
+    }
+    if (t.outliers < 0 || t.outliers > t.n) {
+      return fmt::format("{} outliers of {} samples", t.outliers, t.n);
+    }
+    if (!row.samples_s.empty() && static_cast<std::int64_t>(row.samples_s.size()) != t.n) {
+      return fmt::format("{} raw samples, but n is {}", row.samples_s.size(), t.n);
+    }
+  }
+  if (std::any_of(row.samples_s.begin(), row.samples_s.end(),
+                  [](float sample) { return !std::isfinite(sample) || sample <= 0; }) &&
+      row.status == Status::ok) {
+    return "a raw sample is not a positive finite time";
+  }
+  return "";
+}
+
+template <class Records, class Id>
+std::set<std::string> ids_of(const Records& records, Id id, const char* table,
+                             std::vector<std::string>& problems) {
+  std::set<std::string> ids;
+  for (const auto& record : records) {
+    if (!ids.insert(id(record)).second) {
+      problems.push_back(fmt::format("/{}: id {} is there twice", table, id(record)));
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::vector<std::string> validate_corpus(const fs::path& file) {
+  std::vector<std::string> problems;
+  Corpus corpus;
+  try {
+    corpus = read_corpus(file);
+  } catch (const DataError& error) {
+    return {error.what()};
+  }
+  const auto devices = ids_of(
+      corpus.devices, [](const Device& d) { return d.id(); }, "devices", problems);
+  const auto environments = ids_of(
+      corpus.environments, [](const Environment& e) { return e.id(); }, "environments", problems);
+  const auto runs = ids_of(
+      corpus.runs, [](const Run& r) { return r.id; }, "runs", problems);
+
+  std::unordered_set<std::string> keys;
+  std::map<std::string_view, std::size_t> index_in_group;
+  for (const Measurement& row : corpus.rows) {
+    const std::string_view group = row.task.layer.op().name;
+    const std::size_t index = index_in_group[group]++;
+    const auto complain = [&](const std::string& what) {
+      problems.push_back(fmt::format("/{}: row {}: {}", group, index, what));
+    };
+    if (const std::string fault = fault_of(row); !fault.empty()) complain(fault);
+    const auto dangling = [&](const char* column, const std::string& id, const auto& known) {
+      if (!known.contains(id)) complain(fmt::format("{} '{}' is not in its table", column, id));
+    };
+    dangling("device_id", row.device_id, devices);
+    dangling("environment_id", row.environment_id, environments);
+    dangling("run_id", row.run_id, runs);
+    if (!keys.insert(row_key(row)).second) {
+      complain(fmt::format("the row key is there twice: {}", row_key(row)));
+    }
+  }
+  for (auto& problem : problems) problem = fmt::format("{}: {}", file.string(), problem);
+  return problems;
+}
+
+std::vector<std::string> validate_run_directory(const fs::path& run_directory) {
+  std::vector<std::string> problems;
+  for (const fs::path& file : journals_of(run_directory)) {
+    try {
+      read_journal(file);
+    } catch (const DataError& error) {
+      problems.emplace_back(error.what());
+    }
+  }
+  if (fs::exists(run_directory / "corpus.h5")) {
+    const auto more = validate_corpus(run_directory / "corpus.h5");
+    problems.insert(problems.end(), more.begin(), more.end());
+  }
+  return problems;
+}
+
+}  // namespace forecost
