@@ -1,0 +1,33 @@
+#include "train/model/bound.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace forecost {
+
+DeviceLimits device_limits(const Device& device, DType dtype) {
+  const auto first_known = [](std::initializer_list<double> values) {
+    for (const double v : values) {
+      if (std::isfinite(v) && v > 0) return v;
+    }
+    return 0.0;
+  };
+  return {
+      .peak_flops = first_known({device.peak_flops(dtype), device.peak_flops(DType::f32), 1e11}),
+      .bandwidth_bytes_per_s = first_known({device.bandwidth_bytes_per_s(), 1e10}),
+      .cache_bytes = first_known({device[Attribute::probed_cache_bytes],
+                                  device[Attribute::llc_bytes], device[Attribute::l2_bytes], 32e6}),
+      .l2_bytes = first_known({device[Attribute::l2_bytes], 1e6}),
+      .launch_s = first_known({device[Attribute::probed_launch_latency_s],
+                               device[Attribute::launch_latency_s], 5e-6}),
+      .cores = first_known({device[Attribute::cores], 1}),
+      .clock_hz = first_known({device[Attribute::clock_hz], 2e9}),
+  };
+}
+
+double bound_s(const Work& work, const DeviceLimits& limits) {
+  return limits.launch_s + std::max(work.flops / limits.peak_flops,
+                                    work.bytes() / limits.bandwidth_bytes_per_s);
+}
+
+}  // namespace forecost

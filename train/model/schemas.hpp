@@ -1,0 +1,12 @@
+#pragma once
+
+#include "train/model/features.hpp"
+
+// One declaration per schema; schemas.cpp puts them into presets.
+
+namespace forecost {
+
+extern const FeatureSchema gemm_schema, convolution_schema, memory_bound_schema;
+extern const FeatureSchema justus2018_conv2d_schema, justus2018_dense_schema;
+
+}  // namespace forecost
