@@ -233,6 +233,7 @@ class NetworkCase final : public PreparedCase {
     }
     if (node.op == "flatten") return flatten(node, at);
     if (node.op == "pool2d") return plan_pool(node, at);
+    if (node.op == "dropout" && !run_.training) return at;  // does nothing in inference
     throw UsageError(
         fmt::format("network {}: node {} is a {}, which cannot be run whole; expected "
                     "conv2d, dense, pool2d or flatten",
