@@ -6,6 +6,8 @@ namespace forecost::cli {
 extern const Verb devices_verb;
 extern const Verb collect_verb;
 extern const Verb corpus_verb;
+extern const Verb train_verb;
+extern const Verb evaluate_verb;
 extern const Verb predict_verb;
 extern const Verb measure_verb;
 extern const Verb networks_verb;
@@ -15,6 +17,8 @@ std::span<const Verb> verbs() {
       devices_verb,
       collect_verb,
       corpus_verb,
+      train_verb,
+      evaluate_verb,
       predict_verb,
       measure_verb,
       networks_verb,

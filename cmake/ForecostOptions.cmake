@@ -26,6 +26,7 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(-Wno-restrict)  # GCC bug 105651: false positives in std::string's operator+
 endif()
+add_compile_options(-fno-math-errno)  # nobody reads it, and it keeps roots from being vectorised
 if(FORECOST_WERROR)
   add_compile_options(-Werror)
 endif()
