@@ -190,8 +190,10 @@ void probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& po
   double cache = 0;
   std::size_t effective = effective_cache_limit;
   for (const auto& [bytes, rate] : cached) cache = std::max(cache, rate);
-  // From the largest down: the smallest size that memory itself serves about as fast.
-  for (auto size = cached.rbegin(); size != cached.rend() && size->second < 1.25 * memory; ++size) {
+  // From the largest down: the smallest size that is served more nearly at memory's rate than at a
+  // last-level cache's, which is two times faster or more. In between the answer would change from
+  // probe to probe, and with it the flush and every cold time.
+  for (auto size = cached.rbegin(); size != cached.rend() && size->second < 1.6 * memory; ++size) {
     effective = size->first;
   }
   device.set(Attribute::probed_cache_bandwidth_bytes_per_s, cache);
