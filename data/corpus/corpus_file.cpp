@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -22,6 +23,11 @@ namespace {
 constexpr const char* schema_name = "forecost-corpus";
 constexpr const char* row_dimension = "row";
 constexpr const char* sample_dimension = "sample";
+
+/// Every other group is an operator.
+bool is_table(std::string_view group) {
+  return group == "devices" || group == "environments" || group == "runs" || group == "sweeps";
+}
 
 /// Codes of an enumeration, as netCDF's conventions describe them.
 void describe_names(h5::Dataset& dataset, std::span<const std::string_view> names) {
@@ -49,6 +55,38 @@ auto column_of(const Rows& rows, Get get) {
 }
 
 using RowPointers = std::vector<const Measurement*>;
+
+/// The rows of one operator by key, so that the same rows give the same file, whichever rank or run
+/// measured them and in whichever order they were merged.
+RowPointers sorted_rows(const Corpus& corpus, const Operator& op) {
+  std::vector<std::pair<std::string, const Measurement*>> keyed;
+  for (const Measurement& row : corpus.rows) {
+    if (&row.task.layer.op() == &op) keyed.emplace_back(row_key(row), &row);
+  }
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  RowPointers rows;
+  for (const auto& [key, row] : keyed) rows.push_back(row);
+  return rows;
+}
+
+/// HDF5 keeps an attribute in one header message of at most 64 KB.
+constexpr std::size_t history_bytes_max = 48000;
+
+/// One line per change; of a very long history the oldest line and the newest that fit.
+std::string history_text(const std::vector<std::string>& history) {
+  std::size_t bytes = history.empty() ? 0 : history.front().size(), newest = history.size();
+  while (newest > 1 && bytes + history[newest - 1].size() + 1 <= history_bytes_max) {
+    bytes += history[--newest].size() + 1;
+  }
+  std::string text;
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    if (i > 0 && i < newest) continue;
+    if (i > 1 && i == newest) text += fmt::format("\n({} lines left out)", newest - 1);
+    text.append(i > 0 ? "\n" : "").append(history[i]);
+  }
+  return text.substr(0, history_bytes_max + 100);
+}
 
 /// The field number `wanted` of visit_fields, which is a Value.
 template <class Value, class Row>
@@ -208,15 +246,10 @@ void write_corpus(const Corpus& corpus, const fs::path& path) {
   file.set_attribute("schema", schema_name);
   file.set_attribute("schema_version", std::int64_t{corpus_schema_version});
   file.set_attribute("Conventions", "CF-1.8");
-  std::string history;
-  for (const auto& line : corpus.history) history.append(history.empty() ? "" : "\n").append(line);
-  file.set_attribute("history", history);
+  file.set_attribute("history", history_text(corpus.history));
 
   for (const Operator* op : operators()) {
-    RowPointers rows;
-    for (const Measurement& row : corpus.rows) {
-      if (&row.task.layer.op() == op) rows.push_back(&row);
-    }
+    const RowPointers rows = sorted_rows(corpus, *op);
     if (!rows.empty()) write_operator(file.create_group(std::string(op->name)), *op, rows);
   }
 
@@ -335,10 +368,18 @@ Corpus read_corpus(const fs::path& path, bool with_samples) {
   for (std::size_t i = 0; i < sweep_ids.size(); ++i) {
     corpus.sweeps.push_back({sweep_ids[i], sweep_names[i], sweep_texts[i]});
   }
-  for (const Operator* op : operators()) {
-    const std::string group(op->name);
-    if (!file.has_group(group)) continue;
-    read_operator(file.group(group), *op, fmt::format("{}: /{}", name, group), with_samples,
+  for (const std::string& group : file.groups()) {
+    if (is_table(group)) continue;
+    const auto known = operators();
+    const auto op = std::find_if(known.begin(), known.end(), [&](const Operator* candidate) {
+      return candidate->name == group;
+    });
+    if (op == known.end()) {  // its rows must not vanish from a merge
+      throw DataError(
+          fmt::format("{}: /{}: forecost {} does not know this operator: use a newer one", name,
+                      group, version));
+    }
+    read_operator(file.group(group), **op, fmt::format("{}: /{}", name, group), with_samples,
                   corpus.rows);
   }
   return corpus;
