@@ -1,0 +1,420 @@
+#include "data/corpus/corpus.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "core/file.hpp"
+#include "core/random.hpp"
+#include "data/corpus/digest.hpp"
+#include "data/corpus/fields.hpp"
+#include "data/corpus/frames.hpp"
+#include "data/corpus/journal.hpp"
+#include "data/h5/h5.hpp"
+
+namespace forecost {
+namespace {
+
+namespace fs = std::filesystem;
+
+Device device_named(const std::string& uuid) {
+  Device device;
+  device.name = "Card µ";
+  device.vendor = "V";
+  device.kind = "gpu";
+  device.device_class = "card";
+  device.uuid = uuid;
+  device.host = "node1";
+  device.set(Attribute::clock_hz, 1.5e9);
+  return device;
+}
+
+Measurement row_of(std::int64_t batch, const std::string& run = "r1") {
+  Measurement row{
+      .task = {.layer =
+                   Layer("dense", {{"batch", batch}, {"in_features", 3}, {"out_features", 4}})}};
+  const Device device = device_named("u1");
+  row.device_class = device.device_class;
+  row.device_id = device.id();
+  row.environment_id = Environment{{{"library", "1.0"}}}.id();
+  row.run_id = run;
+  row.samples_s = {1e-3F, 2e-3F, 4e-3F};
+  row.time = summarize({1e-3, 2e-3, 4e-3});
+  row.implementation = "impl:" + std::to_string(batch);
+  row.stop_reason = StopReason::precise;
+  row.seed = 0xFFFFFFFFFFFFFFFFULL;
+  return row;
+}
+
+Corpus small_corpus() {
+  Corpus corpus;
+  corpus.devices = {device_named("u1")};
+  corpus.environments = {{{{"library", "1.0"}}}};
+  corpus.sweeps = {{"s1", "sweep", "[sweep]\nname = \"ü\"\n"}};
+  corpus.runs = {{"r1", {{"command", "forecost collect"}}}};
+  for (const std::int64_t batch : {3, 1, 2}) corpus.rows.push_back(row_of(batch));
+  Measurement conv{
+      .task = {.layer = Layer::parse("conv2d batch=1 in_channels=2 out_channels=2 in_h=5 in_w=5 "
+                                     "kernel_h=3 kernel_w=3 activation=tanh"),
+               .pass = Pass::update,
+               .dtype = DType::bf16,
+               .optimizer = Optimizer::adamw,
+               .cache = CacheState::hot}};
+  conv.device_class = "card";
+  conv.device_id = corpus.devices[0].id();
+  conv.environment_id = corpus.environments[0].id();
+  conv.run_id = "r1";
+  conv.status = Status::skipped_memory;
+  conv.reason = "needs 3 GB";
+  corpus.rows.push_back(conv);
+  corpus.history = {"first", "second"};
+  return corpus;
+}
+
+/// Every field as text, NaN included.
+std::string text_of(const Measurement& row) {
+  std::string text = row.task.layer.text();
+  visit_fields(row, [&](const char* name, const char*, const auto& member) {
+    using Value = std::decay_t<decltype(member)>;
+    text += std::string(" ") + name + "=";
+    if constexpr (std::is_enum_v<Value>) {
+      text += name_of(member);
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      text += member;
+    } else {
+      text += std::to_string(member);
+    }
+  });
+  for (const float sample : row.samples_s) text += " " + std::to_string(sample);
+  return text;
+}
+
+std::vector<std::string> texts_of(const Corpus& corpus) {
+  std::vector<std::string> texts;
+  for (const Measurement& row : corpus.rows) texts.push_back(text_of(row));
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+
+class CorpusFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory = fs::temp_directory_path() / ("forecost-corpus-" + std::to_string(::getpid()));
+    fs::remove_all(directory);
+    fs::create_directories(directory);
+  }
+  void TearDown() override { fs::remove_all(directory); }
+  fs::path write_journal(const std::string& name, int rows) {
+    const fs::path file = directory / name;
+    Journal journal(file);
+    journal.append(device_named("u1"));
+    journal.append(Environment{{{"library", "1.0"}}});
+    journal.append(forecost::Run{"r1", {}});
+    for (int i = 1; i <= rows; ++i) journal.append(row_of(i));
+    return file;
+  }
+  void overwrite(const fs::path& file, const std::string& bytes) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  fs::path directory;
+};
+
+TEST_F(CorpusFiles, FileHoldsEverything) {
+  const Corpus corpus = small_corpus();
+  write_corpus(corpus, directory / "c.h5");
+  const Corpus again = read_corpus(directory / "c.h5");
+  EXPECT_EQ(texts_of(again), texts_of(corpus));
+  EXPECT_EQ(again.devices[0].name, "Card µ");
+  EXPECT_EQ(again.devices[0][Attribute::clock_hz], 1.5e9);
+  EXPECT_FALSE(again.devices[0].has(Attribute::memory_bytes));
+  EXPECT_EQ(again.environments[0].facts, corpus.environments[0].facts);
+  EXPECT_EQ(again.sweeps[0].text, corpus.sweeps[0].text);
+  EXPECT_EQ(again.runs[0].facts, corpus.runs[0].facts);
+  EXPECT_EQ(again.history, corpus.history);
+  EXPECT_TRUE(read_corpus(directory / "c.h5", false).rows[0].samples_s.empty());
+  EXPECT_EQ(validate_corpus(directory / "c.h5"), std::vector<std::string>{});
+  // An empty corpus is one too: nothing was measured yet.
+  write_corpus({}, directory / "empty.h5");
+  EXPECT_TRUE(read_corpus(directory / "empty.h5").rows.empty());
+}
+
+TEST_F(CorpusFiles, DamageIsFoundBeforeTheLibraryOpensTheFile) {
+  write_corpus(small_corpus(), directory / "c.h5");
+  const std::string bytes = read_text(directory / "c.h5");
+  Random random(1);
+  for (int i = 0; i < 100; ++i) {
+    std::string damaged = bytes;
+    damaged[random.below(bytes.size())] ^= static_cast<char>(1 + random.below(255));
+    overwrite(directory / "c.h5", damaged);
+    EXPECT_THROW(read_corpus(directory / "c.h5"), DataError);
+  }
+  overwrite(directory / "c.h5", bytes.substr(0, bytes.size() / 2));
+  EXPECT_THROW(read_corpus(directory / "c.h5"), DataError);
+  overwrite(directory / "c.h5", bytes);
+  fs::remove(directory / "c.h5.sha256");
+  EXPECT_THROW(read_corpus(directory / "c.h5"), DataError);
+  EXPECT_THROW(read_corpus(directory / "absent.h5"), EnvironmentError);
+  std::ofstream(directory / "file") << "x";
+  EXPECT_THROW(write_corpus(small_corpus(), directory / "file" / "c.h5"), EnvironmentError);
+}
+
+TEST_F(CorpusFiles, ATornTailLosesOnlyTheLastRecord) {
+  const fs::path file = write_journal("journal-0", 3);
+  const std::string bytes = read_text(file);
+  const std::string without = read_text(write_journal("journal-1", 2));
+  ASSERT_EQ(bytes.substr(0, without.size()), without);
+  for (std::size_t size = without.size(); size < bytes.size(); ++size) {
+    overwrite(file, bytes.substr(0, size));
+    ASSERT_EQ(read_journal(file).rows.size(), 2U) << "cut to " << size;
+  }
+  overwrite(file, bytes);
+  EXPECT_EQ(read_journal(file).rows.size(), 3U);
+  EXPECT_THROW(Journal{file}, EnvironmentError);  // never appended to a second time
+}
+
+TEST_F(CorpusFiles, AChangedByteInAJournalNeverGivesAnotherNumber) {
+  const fs::path file = write_journal("journal-0", 3);
+  const std::string bytes = read_text(file);
+  const auto whole = texts_of(read_journal(file));
+  int found = 0;
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] ^= static_cast<char>(1 << (at % 8));
+    overwrite(file, damaged);
+    try {
+      for (const std::string& text : texts_of(read_journal(file))) {
+        ASSERT_NE(std::find(whole.begin(), whole.end(), text), whole.end()) << "byte " << at;
+      }
+    } catch (const DataError& error) {
+      ++found;
+      EXPECT_NE(std::string(error.what()).find("journal-0"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(found, static_cast<int>(bytes.size()));
+}
+
+TEST_F(CorpusFiles, ZerosAfterAPowerFailureAreATornTail) {
+  const fs::path file = write_journal("journal-0", 2);
+  const std::string bytes = read_text(file);
+  overwrite(file, bytes + std::string(4096, '\0'));
+  EXPECT_EQ(read_journal(file).rows.size(), 2U);
+  std::string half = bytes;
+  std::fill(half.end() - 40, half.end(), '\0');
+  overwrite(file, half);
+  EXPECT_EQ(read_journal(file).rows.size(), 1U);
+  // In the middle they are damage, and so is a record of a newer version's kind.
+  overwrite(file, half + frame('M', "x"));
+  EXPECT_THROW(read_journal(file), DataError);
+  overwrite(file, bytes + frame('?', "x"));
+  EXPECT_THROW(read_journal(file), DataError);
+}
+
+TEST_F(CorpusFiles, AFullDiskIsToldAndLosesNothing) {
+  const fs::path file = directory / "journal-0";
+  int rows = 0;
+  {
+    Journal journal(file);
+    struct rlimit old {};
+    ::getrlimit(RLIMIT_FSIZE, &old);
+    struct rlimit small = old;
+    small.rlim_cur = 5000;
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    try {
+      for (std::int64_t i = 1; i < 100; ++i, ++rows) journal.append(row_of(i));
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const EnvironmentError& error) {
+      EXPECT_NE(std::string(error.what()).find("journal-0"), std::string::npos) << error.what();
+    }
+    ::setrlimit(RLIMIT_FSIZE, &old);
+    journal.append(row_of(1000));  // space was made: the journal goes on, without half a record
+  }
+  const Corpus corpus = read_journal(file);
+  ASSERT_EQ(corpus.rows.size(), static_cast<std::size_t>(rows) + 1);
+  EXPECT_EQ(text_of(corpus.rows.back()), text_of(row_of(1000)));
+}
+
+TEST_F(CorpusFiles, TheSameRowsGiveTheSameFile) {
+  Corpus corpus = small_corpus();
+  write_corpus(corpus, directory / "a.h5");
+  std::reverse(corpus.rows.begin(), corpus.rows.end());
+  write_corpus(corpus, directory / "b.h5");
+  EXPECT_EQ(read_text(directory / "a.h5"), read_text(directory / "b.h5"));
+}
+
+TEST_F(CorpusFiles, ALongHistoryKeepsItsBeginningAndEnd) {
+  Corpus corpus = small_corpus();
+  for (int i = 0; i < 3000; ++i) corpus.history.push_back("line of history " + std::to_string(i));
+  write_corpus(corpus, directory / "c.h5");
+  const auto history = read_corpus(directory / "c.h5").history;
+  EXPECT_EQ(history.front(), "first");
+  EXPECT_EQ(history.back(), "line of history 2999");
+  EXPECT_NE(history[1].find("lines left out"), std::string::npos);
+}
+
+TEST_F(CorpusFiles, ForeignFilesAreRefused) {
+  const auto refusal = [&](auto change) {
+    h5::File file = h5::File::create("c");
+    file.set_attribute("schema", "forecost-corpus");
+    file.set_attribute("schema_version", std::int64_t{corpus_schema_version});
+    file.set_attribute("history", "");
+    for (const char* table : {"devices", "environments", "runs", "sweeps"}) {
+      h5::Group group = file.create_group(table);
+      for (const char* column :
+           {"id", "name", "vendor", "kind", "device_class", "uuid", "host", "facts_json", "text"}) {
+        group.write_strings(column, {});
+      }
+    }
+    change(file);
+    replace_with_digest(directory / "c.h5", file.bytes());
+    try {
+      read_corpus(directory / "c.h5");
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(refusal([](h5::File&) {}), "none");
+  EXPECT_NE(refusal([](h5::File& f) { f.set_attribute("schema", "x"); }).find("not a corpus"),
+            std::string::npos);
+  EXPECT_NE(refusal([](h5::File& f) {
+              f.set_attribute("schema_version", std::int64_t{99});
+            }).find("version 99"),
+            std::string::npos);
+  EXPECT_NE(refusal([](h5::File& f) { f.create_group("warp"); }).find("/warp"), std::string::npos);
+}
+
+TEST_F(CorpusFiles, NoGroupIsTooWideForXarray) {
+  const Measurement row = row_of(1);
+  std::size_t fields = 1;  // sample_begin
+  visit_fields(row, [&](const char*, const char*, const auto&) { ++fields; });
+  for (const Operator* op : operators()) {
+    EXPECT_LE(op->parameters.size() + fields, 60U) << op->name;
+  }
+}
+
+TEST_F(CorpusFiles, AKilledReplacementLeavesAReadableFile) {
+  Corpus corpus = small_corpus();
+  write_corpus(corpus, directory / "c.h5");
+  for (int round = 0; round < 10; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (int i = 0;; ++i) {
+        corpus.history = {"version " + std::to_string(i % 7)};
+        write_corpus(corpus, directory / "c.h5");
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 + 7 * round));
+    // A reader meanwhile, and one after the kill.
+    EXPECT_EQ(read_corpus(directory / "c.h5").rows.size(), 4U);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    EXPECT_EQ(read_corpus(directory / "c.h5").rows.size(), 4U);
+  }
+  write_corpus(corpus, directory / "c.h5");
+  for (const auto& entry : fs::directory_iterator(directory)) {  // what the killed left is gone
+    EXPECT_EQ(entry.path().string().find(".tmp-"), std::string::npos) << entry.path();
+  }
+}
+
+TEST_F(CorpusFiles, MergeKeepsEachRowOnceAndListsContradictions) {
+  Corpus all;
+  EXPECT_TRUE(merge_into(all, small_corpus()).empty());
+  EXPECT_TRUE(merge_into(all, small_corpus()).empty());
+  EXPECT_EQ(texts_of(all), texts_of(small_corpus()));
+  EXPECT_EQ(all.devices.size(), 1U);
+
+  Corpus other = small_corpus();
+  other.runs[0].id = "r2";
+  for (Measurement& row : other.rows) row.run_id = "r2";
+  other.rows[0].time.median_s *= 2;
+  const auto conflicts = merge_into(all, other);
+  ASSERT_EQ(conflicts.size(), 1U);
+  EXPECT_NE(conflicts[0].find("dense batch=3"), std::string::npos) << conflicts[0];
+}
+
+TEST_F(CorpusFiles, AnOkRowSupersedesAnEarlierFailure) {
+  Corpus failed = small_corpus();
+  failed.rows[0].status = Status::crashed;
+  failed.rows[0].reason = "killed";
+  Corpus later = small_corpus();
+  later.rows[0].run_id = "r2";
+  later.runs.push_back({"r2", {}});
+  Corpus all = failed;
+  EXPECT_TRUE(merge_into(all, later).empty());
+  EXPECT_EQ(all.rows.size(), 4U);
+  for (const Measurement& row : all.rows) EXPECT_NE(row.status, Status::crashed);
+}
+
+TEST_F(CorpusFiles, ValidateNamesEachFault) {
+  const auto problem_of = [&](auto change) {
+    Corpus corpus = small_corpus();
+    change(corpus);
+    write_corpus(corpus, directory / "c.h5");
+    const auto problems = validate_corpus(directory / "c.h5");
+    return problems.empty() ? std::string("none") : problems[0];
+  };
+  const auto expect = [](const std::string& problem, const char* part) {
+    EXPECT_NE(problem.find(part), std::string::npos) << problem;
+  };
+  expect(problem_of([](Corpus& c) { c.rows[0].device_id = "gone"; }), "device_id 'gone'");
+  expect(problem_of([](Corpus& c) { c.rows[0].environment_id = "gone"; }), "environment_id 'gone'");
+  expect(problem_of([](Corpus& c) { c.runs.clear(); }), "run_id 'r1'");
+  expect(problem_of([](Corpus& c) { c.rows.push_back(c.rows[0]); }), "row key is there twice");
+  expect(problem_of([](Corpus& c) { c.rows[0].time.min_s = 0; }), "not a positive finite time");
+  expect(problem_of([](Corpus& c) { c.rows[0].time.max_s = std::nan(""); }),
+         "not a positive finite time");
+  expect(problem_of([](Corpus& c) { c.rows[0].time.median_s = 1; }), "not in order");
+  expect(problem_of([](Corpus& c) { c.rows[0].time.n = 2; }), "3 raw samples, but n is 2");
+  expect(problem_of([](Corpus& c) { c.rows[0].time = {}; }), "ok without samples");
+  expect(problem_of([](Corpus& c) { c.rows[3].reason = ""; }), "without a reason");
+  expect(problem_of([](Corpus& c) { c.rows[0].task.optimizer = Optimizer::adam; }),
+         "expected none");
+  expect(problem_of([](Corpus& c) { c.rows[0].task.pass = Pass::backward; }), "no pass backward");
+  expect(problem_of([](Corpus&) {}), "none");
+}
+
+TEST_F(CorpusFiles, KilledWritersLoseNothingThatWasReported) {
+  Random random(3);
+  for (int round = 0; round < 10; ++round) {
+    const fs::path file = directory / ("journal-" + std::to_string(round));
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(ends[0]);
+      Journal journal(file);
+      for (std::int64_t i = 1;; ++i) {
+        journal.append(row_of(i));
+        if (::write(ends[1], &i, sizeof i) != sizeof i) ::_exit(1);
+      }
+    }
+    ::close(ends[1]);
+    std::int64_t reported = 0, value = 0;
+    ASSERT_EQ(::read(ends[0], &reported, sizeof reported),
+              ssize_t{sizeof reported});  // it has begun
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(50000)));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    while (::read(ends[0], &value, sizeof value) == sizeof value) reported = value;
+    ::close(ends[0]);
+    const Corpus corpus = read_journal(file);
+    ASSERT_GT(reported, 0);
+    ASSERT_GE(static_cast<std::int64_t>(corpus.rows.size()), reported);
+    for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
+      ASSERT_EQ(text_of(corpus.rows[i]), text_of(row_of(static_cast<std::int64_t>(i) + 1)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace forecost
