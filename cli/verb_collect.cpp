@@ -74,6 +74,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
        "shipped devices, device files, a corpus.h5, or none for a rank without a device; each with "
        "options such as v100:noise=0.05:fail=0.1 (also unsupported, throttle, crash, real_delay_s)")
       ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
+      ("dedicated-manager", "rank 0 measures nothing: it hands out work and merges")
       ("shard", po::value<std::string>()->default_value("1/1"), "i/n: the i-th of n parts")
       ("resume", "go on with a run directory (or begin it)")
       ("plan-only", "show what would be measured, and stop")
@@ -108,6 +109,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       if (collecting.cores < 0) {
         throw UsageError(fmt::format("--cores {}: expected a count", collecting.cores));
       }
+      collecting.dedicated_manager = values.count("dedicated-manager") > 0;
       collecting.shard = parse_shard(values["shard"].as<std::string>());
       collecting.resume = values.count("resume") > 0;
       if (values.count("time-limit") > 0) collecting.time_limit_s = positive(values, "time-limit");

@@ -327,6 +327,10 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
   DeviceGroup group;
   agree(world, [&] {
     plan = plan_of(options);
+    if (options.dedicated_manager && world.size() == 1) {
+      throw UsageError("--dedicated-manager needs a second rank to measure: mpirun -n 2 forecost ...");
+    }
+    if (options.dedicated_manager && world.rank() == 0) return;
     backend = open_backend(options.backend, request_of(world, options, plan.seed));
   });
   // Sharing is found before the seconds of a probe are spent; the second gathering brings what the

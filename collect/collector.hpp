@@ -16,6 +16,7 @@ struct CollectOptions {
   std::string backend = "auto";
   std::string replay;
   int cores = 0;  ///< 0: those that the rank is bound to
+  bool dedicated_manager = false;  ///< rank 0 gets no device: it hands out work and merges
   Shard shard;
   bool resume = false;
   double time_limit_s = std::numeric_limits<double>::infinity();

@@ -302,6 +302,22 @@ TEST_F(CorpusFiles, NoGroupIsTooWideForXarray) {
   }
 }
 
+TEST_F(CorpusFiles, TheDigestFitsTheFileAtAnyKill) {
+  const fs::path file = directory / "d";
+  replace_with_digest(file, "0");
+  Random random(5);
+  for (int round = 0; round < 40; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (int i = 0;; ++i) replace_with_digest(file, std::to_string(i));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(1000 + random.below(4000)));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ASSERT_NO_THROW(read_verified(file)) << "kill " << round;
+  }
+}
+
 TEST_F(CorpusFiles, AKilledReplacementLeavesAReadableFile) {
   Corpus corpus = small_corpus();
   write_corpus(corpus, directory / "c.h5");
