@@ -311,7 +311,7 @@ TEST_F(CorpusFiles, TheDigestFitsTheFileAtAnyKill) {
     if (child == 0) {
       for (int i = 0;; ++i) replace_with_digest(file, std::to_string(i));
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(1000 + random.below(4000)));
+    std::this_thread::sleep_for(std::chrono::microseconds(5000 + random.below(30000)));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     ASSERT_NO_THROW(read_verified(file)) << "kill " << round;
