@@ -30,9 +30,10 @@ cmake --build --preset release
 
 step "3/6 Sweep real layers on this machine's CPU under MPI (about 4 minutes)"
 mkdir -p "$out"
-show "$forecost" devices
-# Rank 0 hands out the work and needs no device; rank 1 measures on all cores as one device.
-collect=(mpirun -n 2 --bind-to none "$forecost" collect configs/sweeps/quickstart.toml -o "$run" --cores "$(nproc)")
+show "$forecost" devices --cores 1
+# Rank 0 hands out the work, rank 1 measures on one core: with all cores in one device, any other
+# program would make every timing wait.
+collect=(mpirun -n 2 --bind-to none "$forecost" collect configs/sweeps/quickstart.toml -o "$run" --cores 1 --dedicated-manager)
 if [ -d "$run" ]; then collect+=(--resume); fi
 show "${collect[@]}"
 show "$forecost" corpus info "$corpus"
@@ -40,16 +41,19 @@ show "$forecost" corpus info "$corpus"
 step "4/6 Train with 2 ranks (about a minute)"
 show mpirun -n 2 --oversubscribe "$forecost" train "$corpus" -o "$model"
 
-step "5/6 Predict VGG-16 and ResNet-50, inference and training, on this machine"
-show "$forecost" predict "$model" --network vgg16 --network resnet50 --batch 1 --mode inference
-show "$forecost" predict "$model" --network vgg16 --network resnet50 --batch 1 --mode training --optimizer sgd
+class=$("$forecost" devices --cores 1 --json | sed -n 's/.*"class": *"\([^"]*\)".*/\1/p' | head -n 1)
+step "5/6 Predict VGG-16 and ResNet-50, inference and training, on this machine ($class)"
+for mode in inference training; do
+  show "$forecost" predict "$model" --network vgg16 resnet50 --device "$class" --batch 1 --mode "$mode" --optimizer sgd
+done
 
 step "6/6 Run whole networks for real, beside their predictions (about a minute)"
-show "$forecost" measure vgg-small --batch 8 --batch 32 --mode inference --model "$model" --cores "$(nproc)"
-show "$forecost" measure vgg-small --batch 8 --batch 32 --mode training --optimizer adam --model "$model" --cores "$(nproc)"
+for mode in inference training; do
+  show "$forecost" measure vgg-small --batch 8 32 --mode "$mode" --optimizer adam --model "$model" --cores 1
+done
 
 step "Done"
 cat <<EOF
 Corpus  $corpus   (forecost corpus info, or h5py: docs/corpus.md)
-Model   $model    (forecost predict $model --network vgg16 --batch 8)
+Model   $model    (forecost predict $model --network vgg16 --device $class --batch 8)
 EOF

@@ -65,7 +65,9 @@ void add(Dataset& dataset, const Corpus& corpus, std::string_view preset) {
   }
   std::vector<Example> examples;
   for (const Measurement& row : corpus.rows) {
-    if (row.status != Status::ok) continue;
+    // A zero or negative time (a damaged import, say) must never reach a logarithm; repeats of a
+    // planned measurement would count its layer twice.
+    if (row.status != Status::ok || !(row.time.median_s > 0) || row.replicate != 0) continue;
     const auto device = devices.find(row.device_id);
     if (device == devices.end()) corpus.device(row.device_id);  // throws
     examples.push_back({{row.task, device->second}, row.time.median_s});

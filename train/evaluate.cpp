@@ -112,8 +112,10 @@ Evaluation evaluate(const Model& model, std::span<const Example> examples) {
     const Outcome outcome{measured[i], predicted[i], roofline[i].seconds, published[i].seconds,
                           fair[i].seconds};
     const std::string split = split_name(model, query);
-    for (const std::string& group : {pass, std::string("all")}) {
-      groups[{split, op, query.device->device_class, group}].push_back(outcome);
+    for (const std::string& ops : {op, std::string("all")}) {
+      for (const std::string& passes : {pass, std::string("all")}) {
+        groups[{split, ops, query.device->device_class, passes}].push_back(outcome);
+      }
     }
   }
   for (const auto& [key, outcomes] : groups) {

@@ -27,8 +27,8 @@ struct Evaluation {
   std::int64_t not_covered = 0;  ///< rows of operators, passes or dtypes the model does not know
 };
 
-/// By operator, device, pass and split; an additional row over all passes for each operator has the
-/// pass "all".
+/// By operator, device, pass and split; rows with the operator or the pass "all" are over all of
+/// them together.
 Evaluation evaluate(const Model& model, std::span<const Example> examples);
 
 /// An aligned table for people.
