@@ -28,9 +28,17 @@ constexpr std::string_view scratch_prefix = ".forecost-";
 
 fs::path sweep_copy(const fs::path& directory) { return directory / "sweep.toml"; }
 
+/// Whether a launch that was killed while it opened the directory may have left the entry: a scratch
+/// file, the temporary of a file that replace_file was writing, a folder for runs without any.
+bool is_leftover(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  return name.starts_with(scratch_prefix) || name.find(".tmp-") != std::string::npos ||
+         (name == "runs" && entry.is_directory() && fs::is_empty(entry.path()));
+}
+
 bool is_used(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory)) {
-    if (!entry.path().filename().string().starts_with(scratch_prefix)) return true;
+    if (!is_leftover(entry)) return true;
   }
   return false;
 }

@@ -245,6 +245,14 @@ class Stops(CollectTest):
 
 
 class Kills(CollectTest):
+    def test_a_kill_while_the_directory_is_opened(self):
+        """What a launch leaves that dies before its sweep is copied is no run directory in use."""
+        (self.run_directory / "runs").mkdir(parents=True)
+        (self.run_directory / "sweep.toml.tmp-1234").write_text("[swe")
+        (self.run_directory / ".forecost-probe-1234").write_text("pro")
+        self.collect("--replay", "v100", "--resume")
+        self.assert_complete("v100")
+
     def test_kill_at_random_moments(self):
         kills = int(os.environ.get("FORECOST_KILLS", "3"))
         moments = random.Random(int(os.environ.get("FORECOST_KILL_SEED", "1")))
