@@ -18,7 +18,15 @@ using Arguments = std::vector<std::string>;
 
 /// A corpus.h5, or the one of a run directory.
 fs::path corpus_file(const fs::path& path) {
-  return fs::is_directory(path) ? path / "corpus.h5" : path;
+  if (!fs::is_directory(path)) return path;
+  const fs::path file = path / "corpus.h5";
+  if (!fs::exists(file)) {
+    throw EnvironmentError(
+        fmt::format("{0}: no corpus.h5 yet: 'forecost corpus merge {0} -o {1}' makes it from "
+                    "the journals",
+                    path.string(), file.string()));
+  }
+  return file;
 }
 
 template <class Count>
@@ -175,14 +183,13 @@ ExitCode merge(const World& world, const Arguments& arguments) {
       merger.add(read_journals(path));
       if (!fs::exists(path / "corpus.h5")) continue;
     }
-    const Corpus one = read_corpus(corpus_file(path));
-    all.history.insert(all.history.end(), one.history.begin(), one.history.end());
-    merger.add(one);
+    merger.add(read_corpus(corpus_file(path)));
   }
   const auto conflicts = merger.finish();
   if (!conflicts.empty()) {
     for (const auto& conflict : conflicts) std::cerr << conflict << "\n";
-    throw DataError(fmt::format("{} conflicting rows; nothing was written", conflicts.size()));
+    throw DataError(fmt::format("{} conflicting row{}; nothing was written", conflicts.size(),
+                                conflicts.size() == 1 ? "" : "s"));
   }
   all.history.push_back(history_line(
       fmt::format("merged {} inputs into {} rows", positionals(values).size(), all.rows.size())));
