@@ -1,5 +1,7 @@
 #include "data/corpus/digest.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <thread>

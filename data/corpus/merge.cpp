@@ -1,5 +1,6 @@
 #include "data/corpus/merge.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
