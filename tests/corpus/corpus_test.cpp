@@ -6,6 +6,9 @@
 #include <fstream>
 #include <thread>
 
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,10 +93,10 @@ std::string text_of(const Measurement& row) {
     } else if constexpr (std::is_same_v<Value, std::string>) {
       text += member;
     } else {
-      text += std::to_string(member);
+      text += fmt::format("{}", member);  // every digit: a double kept as float must not pass
     }
   });
-  for (const float sample : row.samples_s) text += " " + std::to_string(sample);
+  for (const float sample : row.samples_s) text += fmt::format(" {}", sample);
   return text;
 }
 
@@ -147,6 +150,25 @@ TEST_F(CorpusFiles, FileHoldsEverything) {
   EXPECT_TRUE(read_corpus(directory / "empty.h5").rows.empty());
 }
 
+TEST_F(CorpusFiles, JournalHoldsEverything) {
+  const Corpus corpus = small_corpus();
+  {
+    Journal journal(directory / "journal-0");
+    for (const auto& device : corpus.devices) journal.append(device);
+    for (const auto& environment : corpus.environments) journal.append(environment);
+    for (const auto& sweep : corpus.sweeps) journal.append(sweep);
+    for (const auto& run : corpus.runs) journal.append(run);
+    for (const auto& row : corpus.rows) journal.append(row);
+  }
+  const Corpus again = read_journal(directory / "journal-0");
+  EXPECT_EQ(texts_of(again), texts_of(corpus));
+  EXPECT_EQ(device_toml(again.devices.at(0)), device_toml(corpus.devices[0]));
+  EXPECT_EQ(again.devices[0].id(), corpus.devices[0].id());
+  EXPECT_EQ(again.environments.at(0).facts, corpus.environments[0].facts);
+  EXPECT_EQ(again.sweeps.at(0).text, corpus.sweeps[0].text);
+  EXPECT_EQ(again.runs.at(0).facts, corpus.runs[0].facts);
+}
+
 TEST_F(CorpusFiles, DamageIsFoundBeforeTheLibraryOpensTheFile) {
   write_corpus(small_corpus(), directory / "c.h5");
   const std::string bytes = read_text(directory / "c.h5");
@@ -178,7 +200,8 @@ TEST_F(CorpusFiles, ATornTailLosesOnlyTheLastRecord) {
   }
   overwrite(file, bytes);
   EXPECT_EQ(read_journal(file).rows.size(), 3U);
-  EXPECT_THROW(Journal{file}, EnvironmentError);  // never appended to a second time
+  EXPECT_THROW(Journal{file}, EnvironmentError);                // never appended to a second time
+  EXPECT_THROW(Journal{file / "journal-0"}, EnvironmentError);  // below a regular file
 }
 
 TEST_F(CorpusFiles, AChangedByteInAJournalNeverGivesAnotherNumber) {
@@ -186,9 +209,11 @@ TEST_F(CorpusFiles, AChangedByteInAJournalNeverGivesAnotherNumber) {
   const std::string bytes = read_text(file);
   const auto whole = texts_of(read_journal(file));
   int found = 0;
-  for (std::size_t at = 0; at < bytes.size(); ++at) {
+  for (std::size_t i = 0; i < 3 * bytes.size(); ++i) {
+    const std::size_t at = i / 3;
+    const char pattern = static_cast<char>(i % 3 == 0 ? 0xFF : i % 3 == 1 ? 0x80 : 1 << (at % 7));
     std::string damaged = bytes;
-    damaged[at] ^= static_cast<char>(1 << (at % 8));
+    damaged[at] ^= pattern;
     overwrite(file, damaged);
     try {
       for (const std::string& text : texts_of(read_journal(file))) {
@@ -199,7 +224,7 @@ TEST_F(CorpusFiles, AChangedByteInAJournalNeverGivesAnotherNumber) {
       EXPECT_NE(std::string(error.what()).find("journal-0"), std::string::npos);
     }
   }
-  EXPECT_EQ(found, static_cast<int>(bytes.size()));
+  EXPECT_EQ(found, static_cast<int>(3 * bytes.size()));
 }
 
 TEST_F(CorpusFiles, ZerosAfterAPowerFailureAreATornTail) {
@@ -241,6 +266,44 @@ TEST_F(CorpusFiles, AFullDiskIsToldAndLosesNothing) {
   const Corpus corpus = read_journal(file);
   ASSERT_EQ(corpus.rows.size(), static_cast<std::size_t>(rows) + 1);
   EXPECT_EQ(text_of(corpus.rows.back()), text_of(row_of(1000)));
+}
+
+TEST_F(CorpusFiles, AFullFileSystemIsToldAndLosesNothing) {
+  // A real one of 64 KB, in a mount namespace that only the child sees.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr int no_mount = 77;
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=64k") != 0) {
+      ::_exit(no_mount);
+    }
+    std::int64_t rows = 0;
+    bool told = false;
+    {
+      Journal journal(directory / "journal-0");
+      try {
+        for (; rows < 10000; ++rows) journal.append(row_of(rows + 1));
+      } catch (const EnvironmentError& error) {
+        told = std::string(error.what()).find("No space left") != std::string::npos;
+      }
+    }
+    try {
+      const Corpus corpus = read_journal(directory / "journal-0");
+      bool same = rows > 0 && corpus.rows.size() == static_cast<std::size_t>(rows);
+      for (std::int64_t i = 0; same && i < rows; ++i) {
+        same = text_of(corpus.rows[static_cast<std::size_t>(i)]) == text_of(row_of(i + 1));
+      }
+      ::_exit(told && same ? 0 : 1);
+    } catch (...) {
+      ::_exit(2);
+    }
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no tmpfs can be mounted here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(CorpusFiles, TheSameRowsGiveTheSameFile) {
@@ -369,6 +432,15 @@ TEST_F(CorpusFiles, AnOkRowSupersedesAnEarlierFailure) {
   EXPECT_TRUE(merge_into(all, later).empty());
   EXPECT_EQ(all.rows.size(), 4U);
   for (const Measurement& row : all.rows) EXPECT_NE(row.status, Status::crashed);
+
+  // Also of the same task on another device of the class: another key, but nothing left to do.
+  Corpus elsewhere = failed;
+  elsewhere.devices = {device_named("u2")};
+  for (Measurement& row : elsewhere.rows) row.device_id = elsewhere.devices[0].id();
+  elsewhere.rows.erase(elsewhere.rows.begin() + 1, elsewhere.rows.end());
+  EXPECT_TRUE(merge_into(all, elsewhere).empty());
+  EXPECT_EQ(all.rows.size(), 4U);
+  EXPECT_EQ(all.devices.size(), 2U);
 }
 
 TEST_F(CorpusFiles, ValidateNamesEachFault) {

@@ -1,7 +1,11 @@
-"""What readers in other languages see, and the corpus verb. Usage: readers_test.py FORECOST DOCS_CORPUS_MD"""
+"""What readers in other languages see, and the corpus verb. 
+Usage: readers_test.py FORECOST WRITE_KNOWN_CORPUS DOCS_CORPUS_MD"""
+import hashlib
+import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -9,7 +13,7 @@ import tempfile
 import h5py
 import xarray
 
-FORECOST, DOCUMENT = sys.argv[1:]
+FORECOST, WRITER, DOCUMENT = sys.argv[1:]
 SWEEP = """
 [sweep]
 name = "readers"
@@ -33,6 +37,35 @@ def run(*arguments, code=0):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
+
+    # Values and names as helper/write_known_corpus.cpp wrote them.
+    subprocess.run([WRITER, "known.h5"], check=True, timeout=60)
+    with h5py.File("known.h5") as f:
+        def named(group, column):
+            attributes = f[group][column].attrs
+            names = dict(zip(attributes["flag_values"].tolist(), attributes["flag_meanings"].split()))
+            return [names[code] for code in f[group][column][:].tolist()]
+
+        dense, conv = f["dense"], f["conv2d"]
+        assert dense["batch"][:].tolist() == [1, 2] and dense["in_features"][:].tolist() == [3, 3]
+        assert dense["min_s"][:].tolist() == [0.1, 0.2] and dense["max_s"][:].tolist() == [0.4, 0.8]
+        assert dense["median_s"][:].tolist() == [0.2, 0.4] and dense["n"][:].tolist() == [3, 3]
+        assert dense["seed"][:].tolist() == [2**64 - 1] * 2
+        assert dense["sample_begin"][:].tolist() == [0, 2]
+        assert dense["samples_s"][:].tolist() == [0.5, 1, 0.5, 2, 0.25]
+        assert named("dense", "status") == [b"ok"] * 2 and named("dense", "pass") == [b"forward"] * 2
+        expected = {"pass": b"update", "dtype": b"bf16", "optimizer": b"adamw", "cache_state": b"hot",
+                    "status": b"skipped_memory", "activation": b"tanh"}
+        for column, name in expected.items():
+            assert named("conv2d", column) == [name], (column, named("conv2d", column))
+        assert conv["reason"][0] == b"needs 3 GB" and math.isnan(conv["median_s"][0])
+        assert f["devices"]["name"][0].decode() == "Card µ" and f["devices"]["clock_hz"][0] == 1.5e9
+        assert f["devices"]["clock_hz"].attrs["units"] == b"Hz"
+        assert dense["device_id"][0] == f["devices"]["id"][0]
+        assert "1.0 ü" in f["environments"]["facts_json"][0].decode()
+    known = xarray.open_dataset("known.h5", engine="h5netcdf", group="dense")
+    assert known["median_s"].values.tolist() == [0.2, 0.4]
+
     pathlib.Path("sweep.toml").write_text(SWEEP)
     run("collect", "sweep.toml", "-o", "run", "--backend", "replay")
     corpus = pathlib.Path("run/corpus.h5")
@@ -69,6 +102,31 @@ with tempfile.TemporaryDirectory() as folder:
     assert "known: info, validate, merge" in run("corpus", "inf", code=2).stderr
     assert "absent.h5" in run("corpus", "info", "absent.h5", code=3).stderr
     run("corpus", "merge", "run", code=2)
+
+    # Another run that says otherwise: a conflict is named and nothing is written.
+    shutil.copy(corpus, "other.h5")
+    with h5py.File("other.h5", "r+") as f:
+        row = f["dense"]["median_s"]
+        row[0] = 2 * row[0]
+        f["dense"]["run_id"][:] = b"z"
+        f["runs"]["id"][:] = b"z"
+    digest = hashlib.sha256(pathlib.Path("other.h5").read_bytes()).hexdigest()
+    pathlib.Path("other.h5.sha256").write_text(digest + "  other.h5\n")
+    done = run("corpus", "merge", "run", "other.h5", "-o", "both.h5", code=4)
+    assert "run z has" in done.stderr and "1 conflicting row;" in done.stderr, done.stderr
+    assert not pathlib.Path("both.h5").exists()
+
+    # Killed before the first merge: journals only.
+    shutil.copytree("run", "unmerged")
+    pathlib.Path("unmerged/corpus.h5").unlink()
+    stderr = run("corpus", "info", "unmerged", code=3).stderr
+    assert "corpus merge unmerged -o" in stderr and stderr.count("\n") == 1, stderr
+    run("corpus", "merge", "unmerged", "-o", "unmerged/corpus.h5")
+    assert "40 rows" in run("corpus", "info", "unmerged").stdout
+
+    # A digest that was left behind: the message tells what to do.
+    pathlib.Path("merged.h5.sha256").unlink()
+    assert "copy it along" in run("corpus", "info", "merged.h5", code=4).stderr
     damaged = bytearray(corpus.read_bytes())
     damaged[1000] ^= 4
     corpus.write_bytes(damaged)
