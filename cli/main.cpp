@@ -9,6 +9,7 @@
 #include "core/log.hpp"
 #include "core/stop.hpp"
 #include "core/version.hpp"
+#include "mpi/agree.hpp"
 #include "mpi/world.hpp"
 
 namespace forecost::cli {
@@ -52,6 +53,10 @@ int main(int argc, char** argv) {
     setup_logging(world.rank());
     try {
       code = static_cast<int>(cli::dispatch(world, {argv + 1, argv + argc}));
+    } catch (const AgreedError& error) {
+      // All ranks are here: an orderly end with one message, instead of an abort with one each.
+      code = static_cast<int>(error.code());
+      if (world.rank() == 0) std::cerr << "forecost: error: " << error.what() << "\n";
     } catch (const std::exception& error) {
       code = static_cast<int>(exit_code_of(error));
       if (world.size() > 1) {

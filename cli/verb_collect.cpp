@@ -85,51 +85,45 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   po::variables_map values;
   CollectOptions collecting;
   bool asked_for_help = false;
-  try {
-    agree(world, [&] {
-      asked_for_help = !parse(world, help, options, 1, arguments, values);
-      if (asked_for_help) return;
-      const auto files = positionals(values);
-      if (files.empty()) throw UsageError(fmt::format("no sweep file; usage: {}", help.usage));
-      collecting.sweep_file = files.front();
-      if (values.count("output") > 0) {
-        collecting.run_directory = values["output"].as<std::string>();
-      } else if (values.count("plan-only") == 0) {
-        throw UsageError(fmt::format("no run directory (-o); usage: {}", help.usage));
-      }
-      collecting.backend = values["backend"].as<std::string>();
-      collecting.replay = values["replay"].as<std::string>();
-      if (!collecting.replay.empty()) {
-        if (collecting.backend == "auto") collecting.backend = "replay";
-        if (collecting.backend != "replay") {
-          throw UsageError(fmt::format("--replay contradicts --backend {}", collecting.backend));
-        }
-      }
-      collecting.cores = values["cores"].as<int>();
-      if (collecting.cores < 0) {
-        throw UsageError(fmt::format("--cores {}: expected a count", collecting.cores));
-      }
-      collecting.dedicated_manager = values.count("dedicated-manager") > 0;
-      collecting.shard = parse_shard(values["shard"].as<std::string>());
-      collecting.resume = values.count("resume") > 0;
-      if (values.count("time-limit") > 0) collecting.time_limit_s = positive(values, "time-limit");
-      if (values.count("budget") > 0) {
-        collecting.budget_device_s = 3600 * positive(values, "budget");
-      }
-      collecting.merge_interval_s = positive(values, "merge-interval");
-      collecting.resume_command = resume_command(world, arguments, collecting.resume);
-    });
-    if (asked_for_help) return ExitCode::done;
-    if (values.count("plan-only") > 0) {
-      show_plan(world, collecting, std::cout);
-      return ExitCode::done;
+  agree(world, [&] {
+    asked_for_help = !parse(world, help, options, 1, arguments, values);
+    if (asked_for_help) return;
+    const auto files = positionals(values);
+    if (files.empty()) throw UsageError(fmt::format("no sweep file; usage: {}", help.usage));
+    collecting.sweep_file = files.front();
+    if (values.count("output") > 0) {
+      collecting.run_directory = values["output"].as<std::string>();
+    } else if (values.count("plan-only") == 0) {
+      throw UsageError(fmt::format("no run directory (-o); usage: {}", help.usage));
     }
-    return collect(world, collecting, std::cout);
-  } catch (const AgreedError& error) {
-    // All ranks are here: an orderly end with one message, instead of an abort with one each.
-    if (world.rank() == 0) std::cerr << "forecost: error: " << error.what() << "\n";
-    return error.code();
+    collecting.backend = values["backend"].as<std::string>();
+    collecting.replay = values["replay"].as<std::string>();
+    if (!collecting.replay.empty()) {
+      if (collecting.backend == "auto") collecting.backend = "replay";
+      if (collecting.backend != "replay") {
+        throw UsageError(fmt::format("--replay contradicts --backend {}", collecting.backend));
+      }
+    }
+    collecting.cores = values["cores"].as<int>();
+    if (collecting.cores < 0) {
+      throw UsageError(fmt::format("--cores {}: expected a count", collecting.cores));
+    }
+    collecting.dedicated_manager = values.count("dedicated-manager") > 0;
+    collecting.shard = parse_shard(values["shard"].as<std::string>());
+    collecting.resume = values.count("resume") > 0;
+    if (values.count("time-limit") > 0) collecting.time_limit_s = positive(values, "time-limit");
+    if (values.count("budget") > 0) {
+      collecting.budget_device_s = 3600 * positive(values, "budget");
+    }
+    collecting.merge_interval_s = positive(values, "merge-interval");
+    collecting.resume_command = resume_command(world, arguments, collecting.resume);
+  });
+  if (asked_for_help) return ExitCode::done;
+  if (values.count("plan-only") > 0) {
+    show_plan(world, collecting, std::cout);
+    return ExitCode::done;
   }
+  return collect(world, collecting, std::cout);
 }
 
 }  // namespace

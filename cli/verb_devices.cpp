@@ -51,22 +51,17 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   po::variables_map values;
   bool asked_for_help = false;
   std::string own;
-  try {
-    agree(world, [&] {
-      asked_for_help = !parse(world, help, options, 0, arguments, values);
-      if (asked_for_help) return;
-      const auto replay = values["replay"].as<std::string>();
-      auto name = values["backend"].as<std::string>();
-      if (!replay.empty() && name == "auto") name = "replay";
-      const auto backend =
-          open_backend(name, {values["cores"].as<int>(), world.local_rank(), world.local_size(),
-                              world.rank(), world.size(), replay, 0});
-      if (backend) own = json_of(backend->device(), backend->name()).dump();
-    });
-  } catch (const AgreedError& error) {
-    if (world.rank() == 0) std::cerr << "forecost: error: " << error.what() << "\n";
-    return error.code();
-  }
+  agree(world, [&] {
+    asked_for_help = !parse(world, help, options, 0, arguments, values);
+    if (asked_for_help) return;
+    const auto replay = values["replay"].as<std::string>();
+    auto name = values["backend"].as<std::string>();
+    if (!replay.empty() && name == "auto") name = "replay";
+    const auto backend =
+        open_backend(name, {values["cores"].as<int>(), world.local_rank(), world.local_size(),
+                            world.rank(), world.size(), replay, 0});
+    if (backend) own = json_of(backend->device(), backend->name()).dump();
+  });
   if (asked_for_help) return ExitCode::done;
 
   Json devices = Json::array();

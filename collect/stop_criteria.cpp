@@ -4,16 +4,10 @@
 #include <cmath>
 #include <memory>
 
+#include "core/statistics.hpp"
+
 namespace forecost {
 namespace {
-
-/// Position of the quantile between order statistics, linearly interpolated, as summarize() does.
-double quantile(const std::vector<double>& sorted, double q) {
-  const double position = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
 
 std::vector<double> sorted_copy(std::span<const double> samples) {
   std::vector<double> sorted(samples.begin(), samples.end());

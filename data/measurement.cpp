@@ -7,18 +7,11 @@
 #include <fmt/format.h>
 
 #include "core/hash.hpp"
+#include "core/statistics.hpp"
 
 namespace forecost {
 
 namespace {
-
-/// Quantile by linear interpolation between the order statistics; `sorted` is not empty.
-double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return std::lerp(sorted[below], sorted[above], at - static_cast<double>(below));
-}
 
 std::string_view next_word(std::string_view& text) {
   const std::size_t end = std::min(text.find(' '), text.size());

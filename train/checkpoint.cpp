@@ -5,7 +5,7 @@
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/hash.hpp"
-#include "data/corpus/digest.hpp"
+#include "core/digest.hpp"
 #include "data/h5/h5.hpp"
 
 namespace forecost {

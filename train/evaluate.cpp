@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/statistics.hpp"
 #include "core/table.hpp"
 #include "core/units.hpp"
 
@@ -37,13 +38,6 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return nan;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 /// Absolute relative errors of those predictions that exist.
 std::vector<double> errors_of(const std::vector<Outcome>& outcomes, double Outcome::*predicted) {
   std::vector<double> errors;
@@ -65,7 +59,7 @@ void summarise(const std::vector<Outcome>& outcomes, EvaluationRow& row) {
   }
   row.n = static_cast<std::int64_t>(outcomes.size());
   row.mape = mean_of(errors);
-  row.median_ape = median_of(errors);
+  row.median_ape = median(errors);
   row.within_10 = mean_of(within);
   row.rmse_s = std::sqrt(mean_of(squares));
   row.bias = mean_of(signed_errors);
@@ -84,13 +78,7 @@ Evaluation evaluate(const Model& model, std::span<const Example> examples) {
   std::vector<Query> queries;
   std::vector<double> measured;
   for (const Example& example : examples) {
-    const bool covered =
-        std::any_of(model.parts.begin(), model.parts.end(), [&](const SchemaModel& part) {
-          return part.schema->covers(example.query.task) &&
-                 std::binary_search(part.trained.begin(), part.trained.end(),
-                                    combination(example.query.task));
-        });
-    if (!covered) {
+    if (model.part_for(example.query.task) == nullptr) {
       ++result.not_covered;
       continue;
     }

@@ -97,8 +97,7 @@ void calibrate(Model& model, const std::vector<Part>& parts) {
     std::vector<Example> rows;
     for (const Example& example :
          parts[p].validation.empty() ? parts[p].training : parts[p].validation) {
-      if (std::binary_search(part.trained.begin(), part.trained.end(),
-                             combination(example.query.task))) {
+      if (part.knows(example.query.task)) {
         rows.push_back(example);
       }
     }

@@ -7,7 +7,7 @@
 
 #include "core/version.hpp"
 #include "data/corpus/corpus.hpp"
-#include "data/corpus/digest.hpp"
+#include "core/digest.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/merge.hpp"
 #include "data/h5/h5.hpp"

@@ -17,7 +17,7 @@
 
 #include "core/file.hpp"
 #include "core/random.hpp"
-#include "data/corpus/digest.hpp"
+#include "core/digest.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/frames.hpp"
 #include "data/corpus/journal.hpp"

@@ -7,25 +7,12 @@
 #include "collect/backends/cpu/probe.hpp"
 #include "data/operators/conv2d.hpp"
 #include "data/operators/dense.hpp"
+#include "tests/cpu/activate.hpp"
 
 namespace forecost::cpu {
 namespace {
 
 using Values = std::vector<float>;
-
-double activate(Activation activation, double z) {
-  switch (activation) {
-    case Activation::relu:
-      return std::max(z, 0.0);
-    case Activation::tanh:
-      return std::tanh(z);
-    case Activation::sigmoid:
-      return 1 / (1 + std::exp(-z));
-    case Activation::none:
-      break;
-  }
-  return z;
-}
 
 /// f'(z) from y = f(z).
 double slope(Activation activation, double y) {

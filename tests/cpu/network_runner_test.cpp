@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "data/operators/conv2d.hpp"
 #include "data/operators/dense.hpp"
+#include "tests/cpu/activate.hpp"
 
 namespace forecost {
 namespace {
@@ -57,20 +58,6 @@ Network with_pool(const std::string& mode) {
   std::string text = small_network;
   text.replace(text.find("POOL"), 4, mode);
   return network_of(text);
-}
-
-double activate(Activation activation, double z) {
-  switch (activation) {
-    case Activation::relu:
-      return std::max(z, 0.0);
-    case Activation::tanh:
-      return std::tanh(z);
-    case Activation::sigmoid:
-      return 1 / (1 + std::exp(-z));
-    case Activation::none:
-      break;
-  }
-  return z;
 }
 
 /// The network in double, with plain loops, for `batch` items.

@@ -37,22 +37,31 @@ bool Model::trained_on(const Device& device) const {
   });
 }
 
+bool SchemaModel::knows(const Task& task) const {
+  return schema->covers(task) &&
+         std::binary_search(trained.begin(), trained.end(), combination(task));
+}
+
+const SchemaModel* Model::part_for(const Task& task) const {
+  const auto found = std::find_if(parts.begin(), parts.end(),
+                                  [&](const SchemaModel& part) { return part.knows(task); });
+  return found == parts.end() ? nullptr : &*found;
+}
+
 std::vector<Prediction> Model::predict(std::span<const Query> queries) const {
   std::vector<Prediction> result(queries.size());
   std::vector<std::vector<std::size_t>> members_of(parts.size());
   for (std::size_t i = 0; i < queries.size(); ++i) {
     const Task& task = queries[i].task;
-    const auto part = std::find_if(parts.begin(), parts.end(), [&](const SchemaModel& p) {
-      return p.schema->covers(task) && std::binary_search(p.trained.begin(), p.trained.end(),
-                                                          combination(task));
-    });
-    if (part == parts.end()) {
+    const SchemaModel* part = part_for(task);
+    if (part == nullptr) {
       std::vector<std::string> known;
-      for (const SchemaModel& p : parts) known.insert(known.end(), p.trained.begin(), p.trained.end());
+      for (const SchemaModel& p : parts)
+        known.insert(known.end(), p.trained.begin(), p.trained.end());
       throw UsageError(fmt::format("the model was not trained on '{}'; it knows: {}",
                                    combination(task), fmt::join(known, ", ")));
     }
-    members_of[static_cast<std::size_t>(part - parts.begin())].push_back(i);
+    members_of[static_cast<std::size_t>(part - parts.data())].push_back(i);
   }
 
   const Gemm& gemm = gemm_ != nullptr ? *gemm_ : eigen_gemm();

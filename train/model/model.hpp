@@ -24,6 +24,9 @@ struct SchemaModel {
   std::vector<std::string> trained;  ///< sorted: "conv2d forward f32"
   /// 90 % half-widths of the log of (measured / predicted) by pass, from validation rows.
   std::map<std::string, double> layer_halfwidth;
+
+  /// Whether it can predict the task: the schema covers it, and training rows had its combination.
+  bool knows(const Task& task) const;
 };
 
 /// Where a row stands, by a hash of its configuration.
@@ -52,6 +55,8 @@ class Model final : public Predictor {
   std::vector<Prediction> predict(std::span<const Query> queries) const override;
   std::span<const Device> devices() const override { return training_devices; }
   bool trained_on(const Device& device) const;
+  /// The part that predicts the task; nullptr if none knows it.
+  const SchemaModel* part_for(const Task& task) const;
 
   /// The product that predict() uses; Eigen's unless told. It outlives the model.
   void use(const Gemm& gemm) { gemm_ = &gemm; }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/file.hpp"
+#include "core/digest.hpp"
 #include "core/hash.hpp"
 #include "core/version.hpp"
 #include "data/h5/h5.hpp"
@@ -10,10 +10,6 @@
 
 namespace forecost {
 namespace {
-
-std::filesystem::path digest_of(const std::filesystem::path& file) {
-  return file.string() + ".sha256";
-}
 
 std::span<const float> span_of(const Floats& values) { return {values.data(), values.size()}; }
 
@@ -197,28 +193,12 @@ void save_model(const Model& model, const std::filesystem::path& file) {
   write_linear(baselines.create_group("linear_published"), model.linear_published);
   write_linear(baselines.create_group("linear_fair"), model.linear_fair);
 
-  const std::string bytes = root.bytes();
-  const auto digest = digest_of(file);
-  std::error_code ignored;
-  // Without a digest a reader says so; with an old one it would call the new file corrupt.
-  std::filesystem::remove(digest, ignored);
-  replace_text(file, bytes);
-  replace_text(digest, sha256_hex(bytes) + "  " + file.filename().string() + "\n");
+  replace_with_digest(file, root.bytes());
 }
 
 Model load_model(const std::filesystem::path& file) {
   const std::string name = file.string();
-  std::string bytes = read_text(file);
-  std::string digest;
-  try {
-    digest = read_text(digest_of(file));
-  } catch (const Error&) {
-    throw DataError(fmt::format("{}: its digest {}.sha256 is missing; copy both files", name, name));
-  }
-  if (digest.substr(0, 64) != sha256_hex(bytes)) {
-    throw DataError(fmt::format("{}: is corrupt: it does not match its digest {}.sha256", name, name));
-  }
-  const h5::File root = h5::File::of_bytes(std::move(bytes), name);
+  const h5::File root = h5::File::of_bytes(read_verified(file), name);
   if (!root.has_attribute("schema") || root.string_attribute("schema") != "forecost model") {
     throw DataError(fmt::format("{}: not a Forecost model ('forecost train' makes one)", name));
   }

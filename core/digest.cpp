@@ -1,4 +1,4 @@
-#include "data/corpus/digest.hpp"
+#include "core/digest.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -129,7 +129,7 @@ std::string read_verified(const fs::path& file) {
     bytes = read_text(file);
     if (!fs::exists(digest_file)) {
       throw DataError(
-          fmt::format("{}: its digest {} is missing: copy it along with the corpus (for a "
+          fmt::format("{}: its digest {} is missing: copy it along (for a "
                       "file you trust, 'sha256sum' makes it)",
                       file.string(), digest_file.filename().string()));
     }
@@ -140,7 +140,7 @@ std::string read_verified(const fs::path& file) {
   }
   throw DataError(
       fmt::format("{}: its content does not have the digest in {}: it is damaged; restore "
-                  "it, or merge it again from the journals",
+                  "it, or make it again (a corpus: by a merge of its journals)",
                   file.string(), digest_file.filename().string()));
 }
 
