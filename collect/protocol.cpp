@@ -236,9 +236,10 @@ std::optional<std::string> implausible(const Task& task, double seconds, const D
   const bool fast_algorithm = implementation.find("wino") != std::string::npos ||
                               implementation.find("fft") != std::string::npos;
   const double peak = device.peak_flops(task.dtype);
-  if (!fast_algorithm && work.flops / seconds > peak_tolerance * peak) {
-    return fmt::format("{} is more than the device's peak of {}",
-                       format_si(work.flops / seconds, "FLOP/s"), format_si(peak, "FLOP/s"));
+  const double flops = (work.flops - work.padding_flops) / seconds;
+  if (!fast_algorithm && flops > peak_tolerance * peak) {
+    return fmt::format("{} is more than the device's peak of {}", format_si(flops, "FLOP/s"),
+                       format_si(peak, "FLOP/s"));
   }
   // What is read: cold operands come from memory at least once, while results may stay in the
   // cache. A cache gives hot ones, or memory where they do not fit. Comparisons with an unknown

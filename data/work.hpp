@@ -13,11 +13,14 @@ struct Work {
   double bytes_read = 0;
   double bytes_written = 0;
   double parameters = 0;  ///< elements that training changes
+  /// Part of `flops` that multiplies padding, which many kernels leave out.
+  double padding_flops = 0;
 
   /// One after the other: everything adds up but the parameters, which are the same ones.
   friend Work operator+(const Work& a, const Work& b) {
     return {a.flops + b.flops, a.bytes_read + b.bytes_read, a.bytes_written + b.bytes_written,
-            a.parameters > b.parameters ? a.parameters : b.parameters};
+            a.parameters > b.parameters ? a.parameters : b.parameters,
+            a.padding_flops + b.padding_flops};
   }
 
   double bytes() const { return bytes_read + bytes_written; }

@@ -25,6 +25,30 @@ SamePadding same_padding(std::int64_t side, std::int64_t kernel, std::int64_t st
 
 namespace {
 
+/// Taps of the kernel that meet the image, over all output positions of one dimension.
+double taps_inside(std::int64_t side, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                   std::int64_t dilation, std::int64_t pad_before) {
+  std::int64_t total = 0;
+  for (std::int64_t tap = 0; tap < kernel; ++tap) {
+    // Output position o reads o * stride + offset.
+    const std::int64_t offset = tap * dilation - pad_before;
+    const std::int64_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+    const std::int64_t end = offset >= side ? 0 : std::min(out, (side - 1 - offset) / stride + 1);
+    total += std::max<std::int64_t>(0, end - first);
+  }
+  return static_cast<double>(total);
+}
+
+}  // namespace
+
+double Conv2dShape::inside_share() const {
+  const double inside = taps_inside(in_h, out_h(), kernel_h, stride_h, dilation_h, pad_top) *
+                        taps_inside(in_w, out_w(), kernel_w, stride_w, dilation_w, pad_left);
+  return inside / static_cast<double>(out_h() * kernel_h * out_w() * kernel_w);
+}
+
+namespace {
+
 void check(const Layer& layer) {
   const Conv2dShape s = conv2d_shape(layer);
   if (s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0) {
@@ -58,14 +82,16 @@ std::int64_t output_elements(const Layer& layer) {
 Work affine(const Layer& layer, Pass pass, DType dtype) {
   const Conv2dShape s = conv2d_shape(layer);
   const auto output = static_cast<double>(output_elements(layer));
-  return affine_work(
-      {.macs = output * static_cast<double>(s.in_channels / s.groups * s.kernel_h * s.kernel_w),
-       .input = static_cast<double>(input_elements(layer)),
-       .weights = static_cast<double>(s.weight_elements()),
-       .output = output,
-       .bias = s.bias ? static_cast<double>(s.out_channels) : 0,
-       .activation = s.activation},
-      pass, dtype);
+  const double macs =
+      output * static_cast<double>(s.in_channels / s.groups * s.kernel_h * s.kernel_w);
+  return affine_work({.macs = macs,
+                      .input = static_cast<double>(input_elements(layer)),
+                      .weights = static_cast<double>(s.weight_elements()),
+                      .output = output,
+                      .bias = s.bias ? static_cast<double>(s.out_channels) : 0,
+                      .activation = s.activation,
+                      .padding_macs = macs * (1 - s.inside_share())},
+                     pass, dtype);
 }
 
 Work work(const Layer& layer, Pass pass, DType dtype, Optimizer optimizer) {

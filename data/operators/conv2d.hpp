@@ -20,6 +20,8 @@ struct Conv2dShape {
   std::int64_t out_w() const {
     return (in_w + pad_left + pad_right - dilation_w * (kernel_w - 1) - 1) / stride_w + 1;
   }
+  /// Share of the multiply-adds whose input is not padding, in (0, 1].
+  double inside_share() const;
   std::int64_t weight_elements() const {
     return out_channels * (in_channels / groups) * kernel_h * kernel_w;
   }

@@ -10,6 +10,7 @@ Work affine_work(const AffineCost& c, Pass pass, DType dtype) {
   const double size = bytes_of(dtype);
   Work work;
   work.parameters = c.weights + c.bias;
+  work.padding_flops = 2 * c.padding_macs;
   switch (pass) {
     case Pass::forward:
       work.flops = 2 * c.macs + (c.bias > 0 ? c.output : 0) + activation.forward_flops * c.output;

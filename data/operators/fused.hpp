@@ -30,6 +30,7 @@ struct AffineCost {
   double macs, input, weights, output;  ///< elements
   double bias;                          ///< elements, 0 without
   Activation activation;
+  double padding_macs = 0;  ///< part of `macs` whose input is padding
 };
 
 /// FLOPs and bytes of forward, backward_data and backward_weights of an affine operator. Forward:

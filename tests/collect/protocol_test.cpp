@@ -224,5 +224,16 @@ TEST(Implausible, ComparesWithWhatTheDeviceReaches) {
   EXPECT_TRUE(implausible(hot, 3e-3, device, ""));
 }
 
+// A kernel may leave out the products with padding: 1 of 9 taps of this one meet the image.
+TEST(Implausible, DoesNotCountPadding) {
+  Device device;
+  device.set(Attribute::probed_f32_flops, 1e12);
+  const Task task{Layer::parse(
+      "conv2d batch=1000 in_channels=1000 out_channels=1000 in_h=1 in_w=1 kernel_h=3 kernel_w=3 "
+      "pad_top=1 pad_bottom=1 pad_left=1 pad_right=1 bias=0")};
+  EXPECT_FALSE(implausible(task, 2.1e-3, device, ""));  // 18e9 FLOP, 2e9 of them inside
+  EXPECT_TRUE(implausible(task, 1.8e-3, device, ""));
+}
+
 }  // namespace
 }  // namespace forecost

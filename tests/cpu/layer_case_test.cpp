@@ -151,7 +151,8 @@ class LayerCases : public ::testing::TestWithParam<const char*> {
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   Arena arena_;
   RandomPool pool_;
-  CaseContext context_{engine_, arena_, pool_, {}, 1e9};
+  Flush flush_;
+  CaseContext context_{engine_, arena_, pool_, flush_, 1e9};
 };
 
 TEST_P(LayerCases, AgreeWithNestedLoopsInF32) { check_passes(DType::f32); }
@@ -187,7 +188,8 @@ TEST(LayerCase, RefusesWhatDoesNotFit) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   Arena arena;
   const RandomPool pool;
-  const CaseContext context{engine, arena, pool, {}, 1000};
+  Flush flush;
+  const CaseContext context{engine, arena, pool, flush, 1000};
   const Layer layer("dense", {{"batch", 64}, {"in_features", 64}, {"out_features", 64}});
   try {
     prepare_layer_case(context, Task{layer}, 1);

@@ -83,6 +83,28 @@ TEST(Conv2d, SamePaddingAsTensorFlow) {
   EXPECT_EQ(same_padding(5, 1, 3).before + same_padding(5, 1, 3).after, 0);
 }
 
+// A 3x3 kernel over 4x4 with one zero around: per dimension the four positions meet 2, 3, 3 and 2
+// rows of the image, 10 of 12. Without padding, all of them.
+TEST(Conv2d, PaddingIsNotWork) {
+  const Layer padded = Layer::parse(
+      "conv2d batch=2 in_channels=3 out_channels=5 in_h=4 in_w=4 kernel_h=3 kernel_w=3 pad_top=1 "
+      "pad_bottom=1 pad_left=1 pad_right=1 bias=0");
+  EXPECT_DOUBLE_EQ(conv2d_shape(padded).inside_share(), 100.0 / 144);
+  const Work work = padded.work(Pass::forward, DType::f32);
+  EXPECT_EQ(work.flops, 2.0 * 2 * 3 * 5 * 144);
+  EXPECT_NEAR(work.padding_flops, 2.0 * 2 * 3 * 5 * 44, 1e-9);
+  EXPECT_EQ(
+      conv2d_shape(
+          padded.with("pad_top", 0).with("pad_bottom", 0).with("pad_left", 0).with("pad_right", 0))
+          .inside_share(),
+      1);
+  // Stride 2 and dilation 2: outputs 0 and 1 read rows {-2, 0, 2} and {0, 2, 4} of 4: 2 of 3 each.
+  const Layer strided =
+      padded.with("stride_h", 2).with("dilation_h", 2).with("pad_top", 2).with("pad_bottom", 1);
+  EXPECT_EQ(conv2d_shape(strided).out_h(), 2);
+  EXPECT_DOUBLE_EQ(conv2d_shape(strided).inside_share(), 2.0 / 3 * 10 / 12);
+}
+
 // Worked by hand. Dense: macs = 2*3*5 = 30; input 6, weights 15, bias 5, output 10 elements.
 TEST(Work, Dense) {
   const Work forward = dense_layer.work(Pass::forward, DType::f32);

@@ -45,8 +45,7 @@ void describe(const Query& query, Features& features) {
   features.add("stride 1", s.stride_h == 1 && s.stride_w == 1 ? 1 : 0);
   features.add("dilated", s.dilation_h > 1 || s.dilation_w > 1 ? 1 : 0);
   features.add_log("log dilation", d(s.dilation_h * s.dilation_w));
-  features.add("padding share", (d(s.pad_top + s.pad_bottom) / d(s.in_h + s.pad_top + s.pad_bottom) +
-                                 d(s.pad_left + s.pad_right) / d(s.in_w + s.pad_left + s.pad_right)) / 2);
+  features.add_log("log inside share", s.inside_share(), 1e-3);
   const auto waste = [](double extent, double tile) {
     return (std::max(extent, 1.0) + tile - 1 - std::fmod(extent + tile - 1, tile)) / std::max(extent, 1.0);
   };

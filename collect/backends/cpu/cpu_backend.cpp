@@ -23,8 +23,6 @@ namespace {
 using namespace cpu;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
-/// Flush before a probe has told how much is needed (MEASURING.md rule 4).
-constexpr std::size_t most_flush_bytes = 256 * mib;
 /// Kept free for everybody else.
 constexpr double memory_reserve = 0.1;
 
@@ -48,7 +46,8 @@ class CpuBackend final : public TimingBackend {
     if (topology.clock_hz > 0) device_.set(Attribute::clock_hz, topology.clock_hz);
     if (topology.llc_bytes > 0) device_.set(Attribute::llc_bytes, topology.llc_bytes);
     if (topology.memory_bytes > 0) device_.set(Attribute::memory_bytes, topology.memory_bytes);
-    resize_flush(topology.llc_bytes > 0 ? 2 * topology.llc_bytes : 64.0 * mib);
+    // Until a probe has told how much is needed.
+    flush_.resize(topology.llc_bytes > 0 ? 2 * topology.llc_bytes : 64.0 * mib);
   }
 
   std::string_view name() const override { return "cpu"; }
@@ -60,7 +59,7 @@ class CpuBackend final : public TimingBackend {
     arena_.trim();
     // Caches do not replace the oldest line first: what is just as large as they are leaves some of
     // the operands there (updates then ran at 1.3 times memory's bandwidth).
-    resize_flush(2 * device_[Attribute::probed_cache_bytes]);
+    flush_.resize(2 * device_[Attribute::probed_cache_bytes]);
   }
 
   Environment environment() const override {
@@ -74,6 +73,7 @@ class CpuBackend final : public TimingBackend {
     facts["onednn_headers"] =
         fmt::format("{}.{}.{}", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH);
     facts["cpu_isa"] = cpu_isa_name();
+    facts["cold_by"] = flush_.name();
     facts["compiler"] = __VERSION__;
     utsname system{};
     if (uname(&system) == 0) {
@@ -135,24 +135,18 @@ class CpuBackend final : public TimingBackend {
 
   void spin(double seconds) override {
     const double end = now_s() + seconds;
-    while (now_s() < end) sink_ = read_all(std::span(flush_).first(mib / 8));
+    while (now_s() < end) sink_ = sum_f32(pool_.values());
   }
 
  private:
-  void resize_flush(double bytes) {
-    const double size = std::clamp(bytes, 8.0 * mib, static_cast<double>(most_flush_bytes));
-    flush_.assign(static_cast<std::size_t>(size) / sizeof(std::uint64_t), 1);
-    flush_.shrink_to_fit();
-  }
-
   PinnedTeam team_;
   int local_devices_;
   dnnl::engine engine_;
   Device device_;
   Arena arena_;
   RandomPool pool_;
-  std::vector<std::uint64_t> flush_;
-  volatile std::uint64_t sink_ = 0;
+  Flush flush_;
+  volatile double sink_ = 0;
 };
 
 std::unique_ptr<TimingBackend> open_cpu(const DeviceRequest& request) {

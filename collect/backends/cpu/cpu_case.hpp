@@ -13,7 +13,7 @@ struct CaseContext {
   const dnnl::engine& engine;
   Arena& arena;
   const RandomPool& pool;
-  std::span<const std::uint64_t> flush;
+  Flush& flush;
   double free_memory_bytes;
 };
 

@@ -2,6 +2,10 @@
 
 #include <omp.h>
 #include <sys/mman.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <bit>
@@ -14,7 +18,8 @@
 namespace forecost::cpu {
 namespace {
 
-constexpr std::size_t gib = std::size_t{1} << 30, page = std::size_t{2} << 20;
+constexpr std::size_t mib = std::size_t{1} << 20, gib = std::size_t{1} << 30, page = 2 * mib;
+constexpr std::size_t cache_line = 64;
 /// A prime, so that rows of an operand do not repeat each other.
 constexpr std::size_t pool_size = 1'000'003;
 
@@ -25,7 +30,8 @@ void split(std::size_t n, Work work) {
   {
     const auto threads = static_cast<std::size_t>(omp_get_num_threads());
     const auto thread = static_cast<std::size_t>(omp_get_thread_num());
-    const std::size_t share = ((n + threads - 1) / threads + 63) / 64 * 64;
+    const std::size_t share =
+        ((n + threads - 1) / threads + cache_line - 1) / cache_line * cache_line;
     const std::size_t begin = std::min(n, thread * share), end = std::min(n, begin + share);
     if (begin < end) work(thread, begin, end);
   }
@@ -44,6 +50,45 @@ double sum(std::span<const T> values, ToFloat to_float) {
   for (const double part : parts) total += part;
   return total;
 }
+
+/// A value that depends on all bytes.
+std::uint64_t read_all(std::span<const std::uint64_t> words) {
+  std::vector<std::uint64_t> parts(static_cast<std::size_t>(omp_get_max_threads()), 0);
+  split(words.size(), [&](std::size_t thread, std::size_t begin, std::size_t end) {
+    std::uint64_t total = 0;
+#pragma omp simd reduction(+ : total)
+    for (std::size_t i = begin; i < end; ++i) total += words[i];
+    parts[thread] = total;
+  });
+  std::uint64_t total = 0;
+  for (const std::uint64_t part : parts) total += part;
+  return total;
+}
+
+#if defined(__x86_64__)
+bool has_clflushopt() {
+  static const bool has = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & (1U << 23U)) != 0;
+  }();
+  return has;
+}
+
+__attribute__((target("clflushopt"))) void evict(std::span<const std::byte> bytes, bool unordered) {
+  for (std::size_t i = 0; i < bytes.size(); i += cache_line) {
+    auto* line = const_cast<std::byte*>(bytes.data() + i);
+    if (unordered) {
+      _mm_clflushopt(line);
+    } else {
+      _mm_clflush(line);
+    }
+  }
+  _mm_mfence();  // the lines are gone before the sample begins
+}
+#else
+bool has_clflushopt() { return false; }
+void evict(std::span<const std::byte>, bool) {}
+#endif
 
 }  // namespace
 
@@ -103,6 +148,8 @@ void RandomPool::fill(std::span<float> values, float scale, std::uint64_t seed) 
   });
 }
 
+std::span<const float> RandomPool::values() const { return {values_.get(), pool_size}; }
+
 double sum_f32(std::span<const float> values) {
   return sum(values, [](float value) { return value; });
 }
@@ -113,17 +160,40 @@ double sum_bf16(std::span<const std::uint16_t> values) {
   });
 }
 
-std::uint64_t read_all(std::span<const std::uint64_t> words) {
-  std::vector<std::uint64_t> parts(static_cast<std::size_t>(omp_get_max_threads()), 0);
-  split(words.size(), [&](std::size_t thread, std::size_t begin, std::size_t end) {
-    std::uint64_t total = 0;
-#pragma omp simd reduction(+ : total)
-    for (std::size_t i = begin; i < end; ++i) total += words[i];
-    parts[thread] = total;
-  });
-  std::uint64_t total = 0;
-  for (const std::uint64_t part : parts) total += part;
-  return total;
+Flush::Means Flush::best() {
+#if defined(__x86_64__)
+  return Means::evict_lines;
+#else
+  return Means::read_buffer;
+#endif
+}
+
+void Flush::resize(double bytes) {
+  if (means_ == Means::evict_lines) return;
+  const double size = std::clamp(bytes, 8.0 * mib, 256.0 * mib);
+  buffer_.assign(static_cast<std::size_t>(size) / sizeof(std::uint64_t), 1);
+  buffer_.shrink_to_fit();
+}
+
+void Flush::operator()(std::span<const std::byte> operands) {
+  if (means_ == Means::evict_lines) {
+    const bool unordered = has_clflushopt();
+    split(operands.size(), [&](std::size_t, std::size_t begin, std::size_t end) {
+      evict(operands.subspan(begin, end - begin), unordered);
+    });
+  } else {
+    sink_ = read_all(buffer_);
+  }
+}
+
+double Flush::bytes(std::span<const std::byte> operands) const {
+  return static_cast<double>(means_ == Means::evict_lines ? operands.size()
+                                                          : buffer_.size() * sizeof(std::uint64_t));
+}
+
+std::string_view Flush::name() const {
+  if (means_ == Means::read_buffer) return "read";
+  return has_clflushopt() ? "clflushopt" : "clflush";
 }
 
 }  // namespace forecost::cpu

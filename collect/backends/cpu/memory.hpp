@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <vector>
 
 // Memory of the measured cases, and what walks over it on all threads of the team.
 
@@ -26,6 +28,8 @@ class Arena {
   void trim();
 
   std::size_t capacity() const { return capacity_; }
+  /// What was taken since reset().
+  std::span<const std::byte> taken() const { return {base_, used_}; }
   /// Space that `bytes` take, alignment included.
   static std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -42,6 +46,7 @@ class RandomPool {
  public:
   RandomPool();
   void fill(std::span<float> values, float scale, std::uint64_t seed) const;
+  std::span<const float> values() const;
 
  private:
   std::unique_ptr<float[]> values_;
@@ -51,8 +56,32 @@ class RandomPool {
 double sum_f32(std::span<const float> values);
 double sum_bf16(std::span<const std::uint16_t> values);
 
-/// Reads all of it on all threads: evicts what the caches held, and leaves no dirty lines behind,
-/// whose write-back would be charged to the next sample. Returns a value that depends on all bytes.
-std::uint64_t read_all(std::span<const std::uint64_t> words);
+/// How operands leave the caches before a cold sample. Where the CPU has an instruction for it,
+/// their own cache lines are evicted: that is exact, and takes 30 us for 1 MB. Elsewhere a buffer
+/// is read that is larger than the caches, which takes milliseconds, and how much of the operands
+/// it leaves there changes from run to run (two sweeps of one machine differed by 20 % in their
+/// cold times).
+class Flush {
+ public:
+  enum class Means { evict_lines, read_buffer };
+  /// evict_lines wherever the CPU can.
+  static Means best();
+  explicit Flush(Means means = best()) : means_(means) {}
+
+  /// Bytes to read: at least twice the caches, within [8 MiB, 256 MiB] (MEASURING.md rule 4).
+  /// Without effect where lines are evicted.
+  void resize(double bytes);
+  /// On all threads. Leaves no dirty lines behind, whose write-back would be charged to the sample.
+  void operator()(std::span<const std::byte> operands);
+  /// Bytes that a flush of these operands walks over.
+  double bytes(std::span<const std::byte> operands) const;
+  /// For the environment of a corpus: "clflushopt", "clflush" or "read".
+  std::string_view name() const;
+
+ private:
+  Means means_;
+  std::vector<std::uint64_t> buffer_;
+  volatile std::uint64_t sink_ = 0;  ///< keeps the reads from being optimised away
+};
 
 }  // namespace forecost::cpu

@@ -24,11 +24,11 @@ struct NetworkTimes {
   int reorders = 0;  ///< of the primitives: changes of layout between layers, as in a framework
 };
 
-/// Runs whole sequential networks (conv2d, dense, pool2d, flatten; dropout in inference) on oneDNN with real data flow:
-/// each layer reads what the one before it wrote, in the layout that each prefers, with a reorder
-/// where two of them disagree. Training runs forward, backward in reverse (no gradient for the
-/// network's input) and the optimizer on every parameter tensor; the loss is a fixed gradient of
-/// the output. Caches are as the run leaves them: nothing is flushed.
+/// Runs whole sequential networks (conv2d, dense, pool2d, flatten; dropout in inference) on oneDNN
+/// with real data flow: each layer reads what the one before it wrote, in the layout that each
+/// prefers, with a reorder where two of them disagree. Training runs forward, backward in reverse
+/// (no gradient for the network's input) and the optimizer on every parameter tensor; the loss is a
+/// fixed gradient of the output. Caches are as the run leaves them: nothing is flushed.
 class NetworkRunner {
  public:
   /// On `cores` cores (0: those this process is bound to), which it holds as long as it lives.

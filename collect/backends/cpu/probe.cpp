@@ -38,7 +38,8 @@ double best_of(double budget_s, int min_runs, const std::function<void()>& run) 
 
 double best_flops(const dnnl::engine& engine, Arena& arena, const RandomPool& pool,
                   const Layer& layer, DType dtype, double budget_s) {
-  const CaseContext context{engine, arena, pool, {}, 1e18};
+  Flush flush;
+  const CaseContext context{engine, arena, pool, flush, 1e18};
   const Task task{layer, Pass::forward, dtype};
   const auto prepared = prepare_layer_case(context, task, 1);
   return task.work().flops / best_of(budget_s, 2, [&] { prepared->run(1); });
@@ -86,7 +87,8 @@ double read_rate(std::span<const std::uint64_t> words, std::size_t rounds, doubl
 /// cold when its turn comes, yet short enough to fall between two disturbances. The best chunk
 /// counts.
 double memory_rate(std::span<std::uint64_t> words, double budget_s) {
-  constexpr std::size_t chunk = 32 * mib / sizeof(std::uint64_t);
+  const std::size_t chunk =
+      4 * mib / sizeof(std::uint64_t) * static_cast<std::size_t>(omp_get_max_threads());
   std::uint64_t total = 0;
   double best = 0;
   const double begin = seconds_now();
@@ -161,7 +163,8 @@ void probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& po
         bf16 = std::max(bf16, best_flops(engine, arena, pool, layer, DType::bf16, budget_s));
     }
     {
-      const CaseContext context{engine, arena, pool, {}, 1e18};
+      Flush flush;
+      const CaseContext context{engine, arena, pool, flush, 1e18};
       const auto prepared = prepare_layer_case(context, Task{smallest}, 1);
       launch_s = std::min(launch_s, best_of(budget_s / 4, 10, [&] { prepared->run(100); }) / 100);
     }
