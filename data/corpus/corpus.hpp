@@ -42,9 +42,12 @@ std::vector<std::string> validate_corpus(const std::filesystem::path& file);
 /// The same of every journal of a run directory and of its corpus.h5, if there is one yet.
 std::vector<std::string> validate_run_directory(const std::filesystem::path& run_directory);
 
-/// Adds `from` to `into`: tables by id, rows by row key. The same row twice is kept once; an ok row
-/// supersedes an earlier failure of the same task on the same class; the same row key with different
-/// values from different runs is a conflict. Returns the conflicts, one line each; throws nothing.
+/// Adds `from` to `into`: tables by id, rows by row key. The same row twice is kept once, and of
+/// several failures of one key the last; an ok row supersedes the failures of the same task,
+/// replicate and class, on whichever device, but those that are known to have started after it: they
+/// stay beside it, so that one key has at most one ok row and one failure. The same row key with
+/// different values from different runs, both ok, is a conflict. Returns the conflicts, one line
+/// each.
 std::vector<std::string> merge_into(Corpus& into, const Corpus& from);
 
 /// Everything under RUN_DIR/runs/*/journal-*: a torn last record of a journal (a kill) is left out,

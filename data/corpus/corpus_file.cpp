@@ -56,12 +56,13 @@ auto column_of(const Rows& rows, Get get) {
 
 using RowPointers = std::vector<const Measurement*>;
 
-/// The rows of one operator by key, so that the same rows give the same file, whichever rank or run
-/// measured them and in whichever order they were merged.
+/// The rows of one operator by key, a failure before the ok row of its key, so that the same rows
+/// give the same file, whichever rank or run measured them and in whichever order they were merged.
 RowPointers sorted_rows(const Corpus& corpus, const Operator& op) {
   std::vector<std::pair<std::string, const Measurement*>> keyed;
   for (const Measurement& row : corpus.rows) {
-    if (&row.task.layer.op() == &op) keyed.emplace_back(row_key(row), &row);
+    if (&row.task.layer.op() != &op) continue;
+    keyed.emplace_back(row_key(row) + (row.status == Status::ok ? " 1" : " 0"), &row);
   }
   std::stable_sort(keyed.begin(), keyed.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
+#include <limits>
+#include <unordered_map>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -99,17 +100,16 @@ void Merger::add(const Device& device) {
 }
 
 void Merger::add(const Measurement& row) {
+  // An ok row and a failure of one key are two rows; finish() knows which came last.
+  const bool ok = row.status == Status::ok;
   const std::string key = row_key(row);
-  const auto [found, added] = rows_.try_emplace(key, into_.rows.size());
+  const auto [found, added] = rows_.try_emplace(ok ? key : key + " failure", into_.rows.size());
   if (added) {
     into_.rows.push_back(row);
     return;
   }
   Measurement& known = into_.rows[found->second];
-  const bool ok = row.status == Status::ok, known_ok = known.status == Status::ok;
-  if (ok != known_ok) {
-    if (ok) known = row;
-  } else if (same_values(known, row)) {
+  if (same_values(known, row)) {
     if (known.samples_s.empty()) known = row;
   } else if (ok && row.run_id != known.run_id) {
     conflicts_.push_back(fmt::format("{}: run {} has {}, run {} has {}", key, known.run_id,
@@ -121,17 +121,22 @@ void Merger::add(const Measurement& row) {
 }
 
 std::vector<std::string> Merger::finish() {
-  std::unordered_set<std::string> done;
-  bool failures = false;
+  const auto is_failure = [](const Measurement& row) { return row.status != Status::ok; };
+  if (std::none_of(into_.rows.begin(), into_.rows.end(), is_failure)) return conflicts_;
+  std::unordered_map<std::string, double> last_ok_s;
   for (const Measurement& row : into_.rows) {
-    failures = failures || row.status != Status::ok;
-  }
-  if (!failures) return conflicts_;
-  for (const Measurement& row : into_.rows) {
-    if (row.status == Status::ok) done.insert(task_and_replicate(row));
+    if (is_failure(row)) continue;
+    // Of an ok row without a time nothing is known to be later.
+    const double start_s = std::isfinite(row.started_unix_s)
+                               ? row.started_unix_s
+                               : std::numeric_limits<double>::infinity();
+    double& last_s = last_ok_s.try_emplace(task_and_replicate(row), start_s).first->second;
+    last_s = std::max(last_s, start_s);
   }
   std::erase_if(into_.rows, [&](const Measurement& row) {
-    return row.status != Status::ok && done.contains(task_and_replicate(row));
+    if (!is_failure(row)) return false;
+    const auto ok = last_ok_s.find(task_and_replicate(row));
+    return ok != last_ok_s.end() && !(row.started_unix_s > ok->second);
   });
   return conflicts_;
 }

@@ -18,7 +18,7 @@ class Merger {
   /// changed by others meanwhile.
   explicit Merger(Corpus& into);
   void add(const Corpus& from);
-  /// Drops failures that an ok row supersedes; returns the conflicts, one line each.
+  /// Drops the failures that an ok row supersedes; returns the conflicts, one line each.
   std::vector<std::string> finish();
 
  private:

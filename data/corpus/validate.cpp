@@ -105,8 +105,10 @@ std::vector<std::string> validate_corpus(const fs::path& file) {
     dangling("device_id", row.device_id, devices);
     dangling("environment_id", row.environment_id, environments);
     dangling("run_id", row.run_id, runs);
-    if (!keys.insert(row_key(row)).second) {
-      complain(fmt::format("the row key is there twice: {}", row_key(row)));
+    // A failure that is later than the ok row of its key stands beside it.
+    const char* kind = row.status == Status::ok ? "ok" : "failure";
+    if (!keys.insert(fmt::format("{} {}", row_key(row), kind)).second) {
+      complain(fmt::format("the row key is there twice with status {}: {}", kind, row_key(row)));
     }
   }
   for (auto& problem : problems) problem = fmt::format("{}: {}", file.string(), problem);

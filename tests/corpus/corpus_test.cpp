@@ -443,6 +443,55 @@ TEST_F(CorpusFiles, AnOkRowSupersedesAnEarlierFailure) {
   EXPECT_EQ(all.devices.size(), 2U);
 }
 
+TEST_F(CorpusFiles, AFailureAfterTheLastOkRowStaysBesideIt) {
+  const auto at = [](double start_s, Status status, const char* uuid = "u1") {
+    Measurement row = row_of(1, fmt::format("r{}", start_s));
+    row.device_id = device_named(uuid).id();
+    row.started_unix_s = start_s;
+    row.status = status;
+    if (status != Status::ok) {
+      row.time = {};
+      row.samples_s.clear();
+      row.reason = "killed";
+    }
+    return row;
+  };
+  const auto merged = [&](std::vector<Measurement> rows) {
+    std::vector<std::string> first;
+    for (int order = 0; order < 2; ++order, std::reverse(rows.begin(), rows.end())) {
+      Corpus all;
+      for (const Measurement& row : rows) {
+        Corpus one = small_corpus();
+        one.rows = {row};
+        one.runs = {{row.run_id, {}}};
+        if (row.device_id != one.devices[0].id()) one.devices = {device_named("u2")};
+        EXPECT_TRUE(merge_into(all, one).empty());
+      }
+      write_corpus(all, directory / "c.h5");
+      EXPECT_EQ(validate_corpus(directory / "c.h5"), std::vector<std::string>{});
+      std::vector<std::string> kept;
+      for (const Measurement& row : read_corpus(directory / "c.h5").rows) {
+        kept.push_back(fmt::format("{} {}", name_of(row.status), row.started_unix_s));
+      }
+      if (order == 0) first = kept;
+      EXPECT_EQ(kept, first) << "the order of merging counts";
+    }
+    return first;
+  };
+  using Kept = std::vector<std::string>;
+  const double unknown = std::nan("");
+  EXPECT_EQ(merged({at(1, Status::crashed), at(2, Status::ok)}), Kept{"ok 2"});
+  EXPECT_EQ(merged({at(1, Status::ok), at(2, Status::crashed)}), (Kept{"crashed 2", "ok 1"}));
+  EXPECT_EQ(merged({at(1, Status::ok), at(2, Status::crashed), at(3, Status::crashed)}),
+            (Kept{"crashed 3", "ok 1"}));
+  // What is not known to be later is superseded.
+  EXPECT_EQ(merged({at(1, Status::ok), at(unknown, Status::crashed)}), Kept{"ok 1"});
+  EXPECT_EQ(merged({at(unknown, Status::ok), at(2, Status::crashed)}), Kept{"ok nan"});
+  // On another device of the class the same holds.
+  EXPECT_EQ(merged({at(2, Status::ok), at(1, Status::crashed, "u2")}), Kept{"ok 2"});
+  EXPECT_EQ(merged({at(1, Status::ok), at(2, Status::crashed, "u2")}).size(), 2U);
+}
+
 TEST_F(CorpusFiles, ValidateNamesEachFault) {
   const auto problem_of = [&](auto change) {
     Corpus corpus = small_corpus();
