@@ -242,7 +242,11 @@ class Watch {
     const double interval_s = std::max(options_.merge_interval_s, merge_s_ / merge_share);
     if (seconds_since(last_merge_) < interval_s) return;
     const Clock::time_point begin = Clock::now();
-    merge_run(options_.run_directory, false);
+    if (!merge_run(options_.run_directory, false).empty() && !told_of_conflicts_) {
+      spdlog::warn("runs of {} contradict each other: corpus.h5 stays as it is, the journals go on",
+                   options_.run_directory.string());
+      told_of_conflicts_ = true;
+    }
     last_merge_ = Clock::now();
     merge_s_ = seconds_since(begin);
   }
@@ -255,6 +259,7 @@ class Watch {
   Progress progress_;
   Clock::time_point last_merge_ = Clock::now();
   double merge_s_ = 0;
+  bool told_of_conflicts_ = false;
 };
 
 const char* why_stopped(ScheduleEnd end) {
@@ -300,10 +305,11 @@ Duty gather_duty(const World& world, const Duty& own) {
 void merge_at_end(const fs::path& directory) {
   const auto conflicts = merge_run(directory, true);
   if (conflicts.empty()) return;
-  throw DataError(
-      fmt::format("{} rows of {} are in conflict between runs, the first one: {}; "
-                  "'forecost corpus merge' decides",
-                  conflicts.size(), directory.string(), conflicts.front()));
+  for (const std::string& conflict : conflicts) spdlog::error("{}", conflict);
+  throw DataError(fmt::format(
+      "{}: {} row{} of its runs contradict each other; corpus.h5 stays as it was: move the "
+      "journals of the run that you do not trust, and corpus.h5, out of the directory, then --resume",
+      directory.string(), conflicts.size(), conflicts.size() == 1 ? "" : "s"));
 }
 
 Run run_record(const World& world, const CollectOptions& options, const Plan& plan,

@@ -54,7 +54,8 @@ std::vector<std::string> merge_into(Corpus& into, const Corpus& from);
 /// damage anywhere else throws DataError.
 Corpus read_journals(const std::filesystem::path& run_directory);
 
-/// read_journals, merge, and write_corpus to RUN_DIR/corpus.h5. Returns the conflicts.
+/// Merges the journals and writes RUN_DIR/corpus.h5. Returns the conflicts: if there are any, nothing
+/// was written.
 std::vector<std::string> merge_run_directory(const std::filesystem::path& run_directory);
 
 }  // namespace forecost

@@ -187,13 +187,16 @@ std::string history_line(std::string_view what) {
 }
 
 std::vector<std::string> merge_run_directory(const fs::path& run_directory) {
-  Corpus corpus = read_journals(run_directory);
+  const std::vector<fs::path> journals = journals_of(run_directory);
+  Corpus corpus;
   Merger merger(corpus);
+  for (const fs::path& journal : journals) merger.add(read_journal(journal));
   const auto conflicts = merger.finish();
-  corpus.history.push_back(history_line(fmt::format(
-      "merged {} rows of {} journals", corpus.rows.size(), journals_of(run_directory).size())));
+  if (!conflicts.empty()) return conflicts;
+  corpus.history.push_back(history_line(
+      fmt::format("merged {} rows of {} journals", corpus.rows.size(), journals.size())));
   write_corpus(corpus, run_directory / "corpus.h5");
-  return conflicts;
+  return {};
 }
 
 }  // namespace forecost

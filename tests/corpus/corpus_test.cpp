@@ -492,6 +492,31 @@ TEST_F(CorpusFiles, AFailureAfterTheLastOkRowStaysBesideIt) {
   EXPECT_EQ(merged({at(1, Status::ok), at(2, Status::crashed, "u2")}).size(), 2U);
 }
 
+TEST_F(CorpusFiles, ConflictsReplaceNothing) {
+  const auto write_run = [&](const std::string& run, double factor) {
+    fs::create_directories(directory / "runs" / run);
+    Journal journal(directory / "runs" / run / "journal-0");
+    journal.append(device_named("u1"));
+    journal.append(Environment{{{"library", "1.0"}}});
+    journal.append(forecost::Run{run, {}});
+    for (int i = 1; i <= 3; ++i) {
+      Measurement row = row_of(i, run);
+      if (i > 1) row.time = summarize({factor * 1e-3, factor * 2e-3, factor * 4e-3});
+      journal.append(row);
+    }
+  };
+  write_run("r1", 1);
+  EXPECT_TRUE(merge_run_directory(directory).empty());
+  const std::string before = read_text(directory / "corpus.h5");
+  write_run("r2", 2);
+  const auto conflicts = merge_run_directory(directory);
+  ASSERT_EQ(conflicts.size(), 2U);
+  EXPECT_NE(conflicts[0].find("batch=2"), std::string::npos) << conflicts[0];
+  EXPECT_NE(conflicts[1].find("batch=3"), std::string::npos) << conflicts[1];
+  EXPECT_EQ(read_text(directory / "corpus.h5"), before);
+  EXPECT_EQ(read_corpus(directory / "corpus.h5").rows.size(), 3U);
+}
+
 TEST_F(CorpusFiles, ValidateNamesEachFault) {
   const auto problem_of = [&](auto change) {
     Corpus corpus = small_corpus();
