@@ -54,8 +54,11 @@ std::vector<std::string> merge_into(Corpus& into, const Corpus& from);
 /// damage anywhere else throws DataError.
 Corpus read_journals(const std::filesystem::path& run_directory);
 
-/// Merges the journals and writes RUN_DIR/corpus.h5. Returns the conflicts: if there are any, nothing
-/// was written.
+/// Merges the journals into RUN_DIR/corpus.h5, which keeps what it holds: its history, and rows whose
+/// journals are gone. Writes nothing where nothing is new, nor where there are conflicts, which it
+/// returns. A corpus.h5 that cannot be read (damaged, of a newer version) is renamed to
+/// corpus.h5.damaged, with a warning, and made again from the journals. Throws DataError for a
+/// damaged journal, EnvironmentError.
 std::vector<std::string> merge_run_directory(const std::filesystem::path& run_directory);
 
 }  // namespace forecost

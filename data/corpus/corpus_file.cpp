@@ -83,7 +83,7 @@ std::string history_text(const std::vector<std::string>& history) {
   std::string text;
   for (std::size_t i = 0; i < history.size(); ++i) {
     if (i > 0 && i < newest) continue;
-    if (i > 1 && i == newest) text += fmt::format("\n({} lines left out)", newest - 1);
+    if (i > 1 && i == newest) text += "\n(lines left out)";
     text.append(i > 0 ? "\n" : "").append(history[i]);
   }
   return text.substr(0, history_bytes_max + 100);

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <unordered_map>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "core/version.hpp"
+#include "data/corpus/fields.hpp"
 #include "data/corpus/journal.hpp"
 #include "data/corpus/records.hpp"
 
@@ -20,14 +23,46 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Whether both rows say the same, whichever run wrote them and whether samples were kept.
-bool same_values(Measurement a, Measurement b) {
-  a.run_id = b.run_id;
-  if (a.samples_s.empty() || b.samples_s.empty()) {
-    a.samples_s.clear();
-    b.samples_s.clear();
-  }
-  return encode(a) == encode(b);
+/// Every value of a row but its run and samples, so that rows compare by the million.
+std::string values_of(const Measurement& row) {
+  std::string bytes;
+  visit_fields(row, [&](const char*, const char*, const auto& member) {
+    using Value = std::decay_t<decltype(member)>;
+    if constexpr (std::is_same_v<Value, std::string>) {
+      if (&member != &row.run_id) bytes.append(member).append(1, '\0');
+    } else {
+      Value value = member;
+      if constexpr (std::is_floating_point_v<Value>) {  // one NaN is as good as another
+        if (std::isnan(value)) value = std::numeric_limits<Value>::quiet_NaN();
+      }
+      bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+  });
+  return bytes;
+}
+
+/// Whether both rows of one key say the same, whichever run wrote them and whether samples were
+/// kept.
+bool same_values(const Measurement& a, const Measurement& b) {
+  const bool both_sampled = !a.samples_s.empty() && !b.samples_s.empty();
+  return (!both_sampled || a.samples_s == b.samples_s) && values_of(a) == values_of(b);
+}
+
+template <class Record>
+bool same_records(const std::vector<Record>& a, const std::vector<Record>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return encode(x) == encode(y); });
+}
+
+/// Whether both hold the same in the same order, but for the history.
+bool same_content(const Corpus& a, const Corpus& b) {
+  return same_records(a.devices, b.devices) && same_records(a.environments, b.environments) &&
+         same_records(a.sweeps, b.sweeps) && same_records(a.runs, b.runs) &&
+         std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), b.rows.end(),
+                    [](const Measurement& x, const Measurement& y) {
+                      return x.task == y.task && x.run_id == y.run_id &&
+                             x.samples_s == y.samples_s && values_of(x) == values_of(y);
+                    });
 }
 
 bool started_later(const Measurement& a, const Measurement& b) {
@@ -186,16 +221,62 @@ std::string history_line(std::string_view what) {
       what);
 }
 
+namespace {
+
+/// A name beside the file that is free.
+fs::path set_aside_name(const fs::path& file) {
+  for (int i = 1;; ++i) {
+    fs::path name = file;
+    name += i == 1 ? std::string(".damaged") : fmt::format(".damaged-{}", i);
+    if (!fs::exists(name)) return name;
+  }
+}
+
+/// Notes a merge in the history. The merges of one launch, minute after minute, leave one line.
+void note_merge(std::vector<std::string>& history, const std::vector<fs::path>& journals,
+                std::size_t rows) {
+  std::string what =
+      fmt::format("merged {} journal{}", journals.size(), journals.size() == 1 ? "" : "s");
+  if (!journals.empty()) {
+    what += fmt::format(" up to run {}", journals.back().parent_path().filename().string());
+  }
+  what += " into ";
+  if (!history.empty() && history.back().find(": " + what) != std::string::npos) history.pop_back();
+  history.push_back(history_line(fmt::format("{}{} rows", what, rows)));
+}
+
+}  // namespace
+
 std::vector<std::string> merge_run_directory(const fs::path& run_directory) {
   const std::vector<fs::path> journals = journals_of(run_directory);
-  Corpus corpus;
-  Merger merger(corpus);
+  const fs::path file = run_directory / "corpus.h5";
+  const bool replaces = fs::exists(file);
+  Corpus known;
+  std::string damage;
+  if (replaces) {
+    try {
+      known = read_corpus(file);
+    } catch (const DataError& error) {
+      damage = error.what();
+    }
+  }
+  Corpus merged;
+  Merger merger(merged);
+  merger.add(known);
   for (const fs::path& journal : journals) merger.add(read_journal(journal));
-  const auto conflicts = merger.finish();
+  auto conflicts = merger.finish();
   if (!conflicts.empty()) return conflicts;
-  corpus.history.push_back(history_line(
-      fmt::format("merged {} rows of {} journals", corpus.rows.size(), journals.size())));
-  write_corpus(corpus, run_directory / "corpus.h5");
+  if (!damage.empty()) {
+    // It may hold what no journal does, and a newer program or a copy may help.
+    const fs::path aside = set_aside_name(file);
+    fs::rename(file, aside);
+    spdlog::warn("{}; kept as {}, a new one is made from the {} journals", damage,
+                 aside.filename().string(), journals.size());
+  } else if (replaces && same_content(known, merged)) {
+    return {};
+  }
+  note_merge(merged.history, journals, merged.rows.size());
+  write_corpus(merged, file);
   return {};
 }
 

@@ -124,6 +124,15 @@ class CorpusFiles : public testing::Test {
     for (int i = 1; i <= rows; ++i) journal.append(row_of(i));
     return file;
   }
+  /// A journal of a run directory.
+  void write_run_journal(const std::string& run, const std::vector<Measurement>& rows) {
+    fs::create_directories(directory / "runs" / run);
+    Journal journal(directory / "runs" / run / "journal-0");
+    journal.append(device_named("u1"));
+    journal.append(Environment{{{"library", "1.0"}}});
+    journal.append(forecost::Run{run, {}});
+    for (const Measurement& row : rows) journal.append(row);
+  }
   void overwrite(const fs::path& file, const std::string& bytes) {
     std::ofstream(file, std::ios::binary | std::ios::trunc)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -494,16 +503,12 @@ TEST_F(CorpusFiles, AFailureAfterTheLastOkRowStaysBesideIt) {
 
 TEST_F(CorpusFiles, ConflictsReplaceNothing) {
   const auto write_run = [&](const std::string& run, double factor) {
-    fs::create_directories(directory / "runs" / run);
-    Journal journal(directory / "runs" / run / "journal-0");
-    journal.append(device_named("u1"));
-    journal.append(Environment{{{"library", "1.0"}}});
-    journal.append(forecost::Run{run, {}});
+    std::vector<Measurement> rows;
     for (int i = 1; i <= 3; ++i) {
-      Measurement row = row_of(i, run);
-      if (i > 1) row.time = summarize({factor * 1e-3, factor * 2e-3, factor * 4e-3});
-      journal.append(row);
+      rows.push_back(row_of(i, run));
+      if (i > 1) rows.back().time = summarize({factor * 1e-3, factor * 2e-3, factor * 4e-3});
     }
+    write_run_journal(run, rows);
   };
   write_run("r1", 1);
   EXPECT_TRUE(merge_run_directory(directory).empty());
@@ -515,6 +520,57 @@ TEST_F(CorpusFiles, ConflictsReplaceNothing) {
   EXPECT_NE(conflicts[1].find("batch=3"), std::string::npos) << conflicts[1];
   EXPECT_EQ(read_text(directory / "corpus.h5"), before);
   EXPECT_EQ(read_corpus(directory / "corpus.h5").rows.size(), 3U);
+}
+
+TEST_F(CorpusFiles, AMergeKeepsWhatTheCorpusAloneHolds) {
+  const fs::path file = directory / "corpus.h5";
+  Measurement failed = row_of(2, "r1");  // superseded, again at each merge
+  failed.status = Status::crashed;
+  failed.reason = "killed";
+  write_run_journal("r1", {row_of(1, "r1"), failed, row_of(2, "r1")});
+  EXPECT_TRUE(merge_run_directory(directory).empty());
+  const std::string first = read_text(file);
+  EXPECT_TRUE(merge_run_directory(directory).empty());
+  EXPECT_EQ(read_text(file), first) << "nothing is new";
+  ASSERT_EQ(read_corpus(file).history.size(), 1U);
+
+  // The journals are gone; another launch measures more.
+  const Corpus known = read_corpus(file);
+  fs::remove_all(directory / "runs");
+  write_run_journal("r2", {row_of(2, "r2"), row_of(3, "r2")});
+  EXPECT_TRUE(merge_run_directory(directory).empty());
+  Corpus corpus = read_corpus(file);
+  EXPECT_EQ(corpus.rows.size(), 3U);
+  EXPECT_EQ(corpus.runs.size(), 2U);
+  ASSERT_EQ(corpus.history.size(), 2U);
+  EXPECT_EQ(corpus.history[0], known.history[0]);
+  EXPECT_EQ(validate_run_directory(directory), std::vector<std::string>{});
+
+  // More rows of the same journal: the line of its last merge gives way.
+  fs::remove(directory / "runs/r2/journal-0");
+  write_run_journal("r2", {row_of(2, "r2"), row_of(3, "r2"), row_of(4, "r2")});
+  EXPECT_TRUE(merge_run_directory(directory).empty());
+  corpus = read_corpus(file);
+  EXPECT_EQ(corpus.rows.size(), 4U);
+  ASSERT_EQ(corpus.history.size(), 2U);
+  EXPECT_NE(corpus.history[1].find("merged 1 journal up to run r2 into 4 rows"), std::string::npos);
+}
+
+TEST_F(CorpusFiles, ADamagedCorpusIsSetAsideAndMadeAgain) {
+  const fs::path file = directory / "corpus.h5";
+  write_run_journal("r1", {row_of(1, "r1"), row_of(2, "r1")});
+  EXPECT_TRUE(merge_run_directory(directory).empty());
+  const std::string damaged = read_text(file).substr(100);
+  for (const char* aside : {"corpus.h5.damaged", "corpus.h5.damaged-2"}) {
+    overwrite(file, damaged);
+    testing::internal::CaptureStdout();  // where spdlog's default logger writes
+    EXPECT_TRUE(merge_run_directory(directory).empty());
+    const std::string told = testing::internal::GetCapturedStdout();
+    EXPECT_NE(told.find(aside), std::string::npos) << told;
+    EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+    EXPECT_EQ(read_corpus(file).rows.size(), 2U);
+    EXPECT_EQ(read_text(directory / aside), damaged);
+  }
 }
 
 TEST_F(CorpusFiles, ValidateNamesEachFault) {

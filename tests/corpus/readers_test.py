@@ -116,6 +116,14 @@ with tempfile.TemporaryDirectory() as folder:
     assert "run z has" in done.stderr and "1 conflicting row;" in done.stderr, done.stderr
     assert not pathlib.Path("both.h5").exists()
 
+    # collect meets the same conflict: each row is listed, corpus.h5 stays as it was.
+    shutil.copytree("run", "contradicted")
+    for suffix in ("", ".sha256"):
+        shutil.copy("other.h5" + suffix, "contradicted/corpus.h5" + suffix)
+    done = run("collect", "sweep.toml", "-o", "contradicted", "--backend", "replay", "--resume", code=4)
+    assert "run z has" in done.stderr and "1 row of its runs contradict" in done.stderr, done.stderr
+    assert pathlib.Path("contradicted/corpus.h5").read_bytes() == pathlib.Path("other.h5").read_bytes()
+
     # Killed before the first merge: journals only.
     shutil.copytree("run", "unmerged")
     pathlib.Path("unmerged/corpus.h5").unlink()
