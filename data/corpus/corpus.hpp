@@ -39,7 +39,8 @@ Corpus read_corpus(const std::filesystem::path& file, bool with_samples = true);
 /// What is wrong, one line each, naming group and row; empty if all is well. Damage that stops the
 /// reading is one line too.
 std::vector<std::string> validate_corpus(const std::filesystem::path& file);
-/// The same of every journal of a run directory and of its corpus.h5, if there is one yet.
+/// The same of every journal of a run directory (a row may be there again) and of its corpus.h5, if
+/// there is one yet; a directory with neither is a problem too. Throws EnvironmentError.
 std::vector<std::string> validate_run_directory(const std::filesystem::path& run_directory);
 
 /// Adds `from` to `into`: tables by id, rows by row key. The same row twice is kept once, and of

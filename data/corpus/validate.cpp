@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <type_traits>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "data/corpus/corpus.hpp"
+#include "data/corpus/fields.hpp"
 #include "data/corpus/journal.hpp"
 #include "data/corpus/merge.hpp"
 
@@ -43,9 +46,6 @@ std::string fault_of(const Measurement& row) {
       return fmt::format("min, quartiles and max are not in order: {} {} {} {} {}", t.min_s, t.q1_s,
                          t.median_s, t.q3_s, t.max_s);
     }
-    if (!(std::isnan(t.stdev_s) || t.stdev_s >= 0)) {
-      return fmt::format("stdev_s {} is negative", t.stdev_s);
-    }
     if (t.outliers < 0 || t.outliers > t.n) {
       return fmt::format("{} outliers of {} samples", t.outliers, t.n);
     }
@@ -58,7 +58,17 @@ std::string fault_of(const Measurement& row) {
       row.status == Status::ok) {
     return "a raw sample is not a positive finite time";
   }
-  return "";
+  // Times, phases and sizes: whatever has a unit is unknown or a quantity.
+  std::string fault;
+  visit_fields(row, [&](const char* name, const char* units, const auto& member) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(member)>, double>) {
+      const bool sound = std::isnan(member) || (std::isfinite(member) && member >= 0);
+      if (*units != '\0' && !sound && fault.empty()) {
+        fault = fmt::format("{} {}: expected a number of at least 0, or NaN", name, member);
+      }
+    }
+  });
+  return fault;
 }
 
 template <class Records, class Id>
@@ -73,22 +83,19 @@ std::set<std::string> ids_of(const Records& records, Id id, const char* table,
   return ids;
 }
 
-}  // namespace
-
-std::vector<std::string> validate_corpus(const fs::path& file) {
-  std::vector<std::string> problems;
-  Corpus corpus;
-  try {
-    corpus = read_corpus(file);
-  } catch (const DataError& error) {
-    return {error.what()};
-  }
+/// What is wrong with the content of `file`. A journal may hold a row again, and what the rows
+/// refer to; a corpus has everything once.
+std::vector<std::string> problems_of(const Corpus& corpus, const fs::path& file, bool once) {
+  std::vector<std::string> problems, twice;
   const auto devices = ids_of(
-      corpus.devices, [](const Device& d) { return d.id(); }, "devices", problems);
+      corpus.devices, [](const Device& d) { return d.id(); }, "devices", twice);
   const auto environments = ids_of(
-      corpus.environments, [](const Environment& e) { return e.id(); }, "environments", problems);
+      corpus.environments, [](const Environment& e) { return e.id(); }, "environments", twice);
   const auto runs = ids_of(
-      corpus.runs, [](const Run& r) { return r.id; }, "runs", problems);
+      corpus.runs, [](const Run& r) { return r.id; }, "runs", twice);
+  if (once) problems = twice;
+  std::map<std::string, std::string_view> class_of;
+  for (const Device& device : corpus.devices) class_of[device.id()] = device.device_class;
 
   std::unordered_set<std::string> keys;
   std::map<std::string_view, std::size_t> index_in_group;
@@ -105,6 +112,12 @@ std::vector<std::string> validate_corpus(const fs::path& file) {
     dangling("device_id", row.device_id, devices);
     dangling("environment_id", row.environment_id, environments);
     dangling("run_id", row.run_id, runs);
+    const auto device = class_of.find(row.device_id);
+    if (device != class_of.end() && device->second != row.device_class) {
+      complain(fmt::format("device_class '{}', but its device {} is of class '{}'",
+                           row.device_class, row.device_id, device->second));
+    }
+    if (!once) continue;
     // A failure that is later than the ok row of its key stands beside it.
     const char* kind = row.status == Status::ok ? "ok" : "failure";
     if (!keys.insert(fmt::format("{} {}", row_key(row), kind)).second) {
@@ -115,19 +128,37 @@ std::vector<std::string> validate_corpus(const fs::path& file) {
   return problems;
 }
 
+}  // namespace
+
+std::vector<std::string> validate_corpus(const fs::path& file) {
+  try {
+    return problems_of(read_corpus(file), file, true);
+  } catch (const DataError& error) {
+    return {error.what()};
+  }
+}
+
 std::vector<std::string> validate_run_directory(const fs::path& run_directory) {
+  const auto journals = journals_of(run_directory);
+  const fs::path corpus = run_directory / "corpus.h5";
+  const bool has_corpus = fs::exists(corpus);
+  if (journals.empty() && !has_corpus) {
+    return {fmt::format(
+        "{}: expected a run directory of 'forecost collect', with runs/*/journal-* or corpus.h5",
+        run_directory.string())};
+  }
   std::vector<std::string> problems;
-  for (const fs::path& file : journals_of(run_directory)) {
+  const auto add = [&](const std::vector<std::string>& more) {
+    problems.insert(problems.end(), more.begin(), more.end());
+  };
+  for (const fs::path& file : journals) {
     try {
-      read_journal(file);
+      add(problems_of(read_journal(file), file, false));
     } catch (const DataError& error) {
-      problems.emplace_back(error.what());
+      add({error.what()});
     }
   }
-  if (fs::exists(run_directory / "corpus.h5")) {
-    const auto more = validate_corpus(run_directory / "corpus.h5");
-    problems.insert(problems.end(), more.begin(), more.end());
-  }
+  if (has_corpus) add(validate_corpus(corpus));
   return problems;
 }
 

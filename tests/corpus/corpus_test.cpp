@@ -15,9 +15,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/digest.hpp"
 #include "core/file.hpp"
 #include "core/random.hpp"
-#include "core/digest.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/frames.hpp"
 #include "data/corpus/journal.hpp"
@@ -598,7 +598,55 @@ TEST_F(CorpusFiles, ValidateNamesEachFault) {
   expect(problem_of([](Corpus& c) { c.rows[0].task.optimizer = Optimizer::adam; }),
          "expected none");
   expect(problem_of([](Corpus& c) { c.rows[0].task.pass = Pass::backward; }), "no pass backward");
+  expect(problem_of([](Corpus& c) { c.rows[0].device_class = "cart"; }), "is of class 'card'");
+  // Every field with a unit: the phases, host_s, sizes, and of a failure the times too. A row each.
+  Corpus corpus = small_corpus();
+  const Measurement failure = corpus.rows[3];
+  std::vector<std::string> expected;
+  visit_fields(failure, [&](const char* name, const char* units, const auto& member) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(member)>, double>) {
+      if (*units == '\0') return;
+      for (const double wrong : {-1e-9, HUGE_VAL, -HUGE_VAL}) {
+        Measurement row = failure;
+        row.replicate = static_cast<std::int64_t>(corpus.rows.size());
+        visit_fields(row, [&](const char* other, const char*, auto& field) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(field)>, double>) {
+            if (std::string_view(other) == name) field = wrong;
+          }
+        });
+        corpus.rows.push_back(row);
+        expected.push_back(fmt::format("{} {}: expected a number of at least 0", name, wrong));
+      }
+    }
+  });
+  EXPECT_EQ(expected.size(), 3U * 18);
+  write_corpus(corpus, directory / "c.h5");
+  std::string problems;
+  for (const auto& problem : validate_corpus(directory / "c.h5")) problems += problem + "\n";
+  EXPECT_EQ(std::count(problems.begin(), problems.end(), '\n'),
+            static_cast<std::ptrdiff_t>(expected.size()));
+  for (const std::string& part : expected) expect(problems, part.c_str());
+
   expect(problem_of([](Corpus&) {}), "none");
+}
+
+TEST_F(CorpusFiles, ValidateLooksIntoJournalsAndExpectsARunDirectory) {
+  auto problems = validate_run_directory(directory);
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_NE(problems[0].find("expected a run directory"), std::string::npos) << problems[0];
+  fs::create_directories(directory / "runs" / "r0");
+  EXPECT_EQ(validate_run_directory(directory).size(), 1U);
+  EXPECT_THROW(validate_run_directory(directory / "absent"), EnvironmentError);
+
+  write_run_journal("r1", {row_of(1, "r1"), row_of(1, "r1")});  // measured again: no fault
+  EXPECT_EQ(validate_run_directory(directory), std::vector<std::string>{});
+  Measurement wrong = row_of(1, "r2");
+  wrong.warmup_s = -1;
+  write_run_journal("r2", {wrong});
+  problems = validate_run_directory(directory);
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_NE(problems[0].find("r2/journal-0: /dense: row 0: warmup_s -1"), std::string::npos)
+      << problems[0];
 }
 
 TEST_F(CorpusFiles, KilledWritersLoseNothingThatWasReported) {

@@ -97,6 +97,8 @@ with tempfile.TemporaryDirectory() as folder:
     assert "40 rows" in run("corpus", "info", "run").stdout
     assert '"rows": 40' in run("corpus", "info", corpus, "--json").stdout
     assert run("corpus", "validate", "run").stdout == "run: valid\n"
+    pathlib.Path("empty").mkdir()
+    assert "expected a run directory" in run("corpus", "validate", "empty", code=4).stdout
     run("corpus", "merge", "run", corpus, "-o", "merged.h5")
     assert "40 rows" in run("corpus", "info", "merged.h5").stdout
     assert "known: info, validate, merge" in run("corpus", "inf", code=2).stderr
