@@ -72,7 +72,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       ("replay", po::value<std::string>()->default_value(""),
        "implies --backend replay: what to play, a comma-separated list given to ranks in turn: "
        "shipped devices, device files, a corpus.h5, or none for a rank without a device; each with "
-       "options such as v100:noise=0.05:fail=0.1 (also unsupported, throttle, crash, real_delay_s)")
+       "options such as v100:noise=0.05:fail=0.1 (also unsupported, throttle, kill, crash, real_delay_s)")
       ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
       ("dedicated-manager", "rank 0 measures nothing: it hands out work and merges")
       ("shard", po::value<std::string>()->default_value("1/1"), "i/n: the i-th of n parts")

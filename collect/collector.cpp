@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,6 +20,7 @@
 
 #include "collect/backend.hpp"
 #include "collect/device_group.hpp"
+#include "collect/in_flight.hpp"
 #include "collect/protocol.hpp"
 #include "collect/sweep.hpp"
 #include "core/hash.hpp"
@@ -48,6 +50,9 @@ double seconds_since(Clock::time_point start) {
 constexpr double tolerated_failures = 0.01;
 /// Merging takes at most this share of the time.
 constexpr double merge_share = 0.05;
+/// A task whose process died this often while measuring it is given up as `crashed`. Once may have
+/// been chance: a kill from outside, memory that another program took.
+constexpr int deadly = 2;
 /// Clocks sink after this long without work, and need this long to rise again.
 constexpr double idle_s = 1, ramp_s = 0.5;
 
@@ -80,14 +85,16 @@ struct Duty {
 /// This rank's part in the run: it measures, journals and only then reports.
 class Measurer {
  public:
-  Measurer(const Plan& plan, TimingBackend& backend, const fs::path& journal, const Run& run,
-           int neighbours)
+  Measurer(const Plan& plan, TimingBackend& backend, const fs::path& folder, int rank,
+           const Run& run, int neighbours, std::set<std::string> given_up)
       : plan_(plan),
         backend_(backend),
-        journal_(journal),
+        journal_(folder / fmt::format("journal-{}", rank)),
+        in_flight_(folder / fmt::format("in-flight-{}", rank)),
         environment_(backend.environment()),
         run_id_(run.id),
-        neighbours_(neighbours) {
+        neighbours_(neighbours),
+        given_up_(std::move(given_up)) {
     journal_.append(run);
     journal_.append(SweepRecord{plan.sweep_id, plan.name, plan.sweep_text});
     journal_.append(environment_);
@@ -101,7 +108,17 @@ class Measurer {
     if (!worked_ || seconds_since(last_end_) > idle_s) backend_.spin(ramp_s);
     const double begin_s = backend_.now_s();
     const Clock::time_point begin = Clock::now();
-    auto row = measure(backend_, task, plan_.rules, hash64(text) ^ plan_.seed);
+    const std::string key = task_key(task, backend_.device().device_class);
+    std::optional<Measurement> row;
+    if (given_up_.contains(key)) {
+      row = begin_row(backend_, task);
+      row->status = Status::crashed;
+      row->reason = fmt::format("its process died {} times while measuring it", deadly);
+    } else {
+      in_flight_.begin(key);
+      row = measure(backend_, task, plan_.rules, hash64(text) ^ plan_.seed);
+      in_flight_.end();
+    }
     last_end_ = Clock::now();
     worked_ = true;
     if (!row) return std::nullopt;
@@ -127,9 +144,11 @@ class Measurer {
   const Plan& plan_;
   TimingBackend& backend_;
   Journal journal_;
+  InFlight in_flight_;
   const Environment environment_;
   const std::string run_id_;
   const int neighbours_;
+  const std::set<std::string> given_up_;  ///< task keys
   Clock::time_point last_end_;
   bool worked_ = false;
   double busy_s_ = 0, sampling_s_ = 0;
@@ -179,28 +198,38 @@ std::unordered_map<std::string, Status> finished_tasks(const fs::path& directory
 /// The manager's list of what is left to do, and the statuses of what is done.
 struct Remaining {
   std::vector<ClassQueue> queues;
+  std::set<std::string> given_up;  ///< task keys, one to a line where they travel
   std::map<int, std::int64_t> outcomes;
   std::int64_t done = 0;
 };
 
 Remaining remaining_tasks(const Plan& plan, const DeviceGroup& group,
-                          const std::unordered_map<std::string, Status>& finished) {
+                          const std::unordered_map<std::string, Status>& finished,
+                          const std::map<std::string, int>& deaths) {
   Remaining remaining;
   for (const Device& device : group.classes()) {
     ClassQueue queue{device.device_class, {}};
+    std::vector<QueuedTask> last;
     for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
       const Task& task = plan.tasks[i];
-      if (!finished.empty()) {
-        const auto found = finished.find(task_key(task, device.device_class));
+      auto* tasks = &queue.tasks;
+      if (!finished.empty() || !deaths.empty()) {
+        const std::string key = task_key(task, device.device_class);
+        const auto found = finished.find(key);
+        if (const auto died = deaths.find(key); died != deaths.end() && found == finished.end()) {
+          tasks = &last;  // what may kill this launch too comes when all else is done
+          if (died->second >= deadly) remaining.given_up.insert(key);
+        }
         if (found != finished.end()) {
           ++remaining.outcomes[static_cast<int>(found->second)];
           ++remaining.done;
           continue;
         }
       }
-      queue.tasks.push_back(
+      tasks->push_back(
           {static_cast<std::int64_t>(i), expected_measuring_s(task, device, plan.rules)});
     }
+    queue.tasks.insert(queue.tasks.end(), last.begin(), last.end());
     remaining.queues.push_back(std::move(queue));
   }
   return remaining;
@@ -271,6 +300,17 @@ const char* why_stopped(ScheduleEnd end) {
     default:
       return "asked to by a signal";
   }
+}
+
+std::string joined(const std::set<std::string>& lines) {
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+std::set<std::string> lines_of(const std::string& text) {
+  std::set<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.insert(line);
+  return lines;
 }
 
 /// Every rank learns what `root` knows.
@@ -375,11 +415,15 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
     // key.
     if (manages)
       before = remaining_tasks(plan, group,
-                               finished_tasks(options.run_directory, folder / "journal-rescued"));
+                               finished_tasks(options.run_directory, folder / "journal-rescued"),
+                               deaths(options.run_directory));
+  });
+  const auto given_up = lines_of(world.broadcast(joined(before.given_up), manager));
+  agree(world, [&] {
     if (backend) {
-      measurer.emplace(plan, *backend, folder / fmt::format("journal-{}", world.rank()),
+      measurer.emplace(plan, *backend, folder, world.rank(),
                        run_record(world, options, plan, group, run_id),
-                       group.neighbours(world.rank()));
+                       group.neighbours(world.rank()), given_up);
     }
   });
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "collect/stop_criteria.hpp"
+#include "core/statistics.hpp"
 #include "core/stop.hpp"
 #include "core/units.hpp"
 
@@ -21,12 +22,6 @@ constexpr double warmup_agreement = 0.05;
 constexpr int max_retakes = 5;
 /// A probe is a measurement too: what may exceed it, and by how much (rule 14).
 constexpr double peak_tolerance = 1.05, bandwidth_tolerance = 1.1;
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// One case on its way from the first run to the last sample.
 class Session {
@@ -121,7 +116,7 @@ class Session {
     times_.sampling_s = backend_.now_s() - begin;
     times_.samples_s.assign(device.begin(), device.end());
     times_.time = summarize(device);
-    times_.host_s = median_of(host);
+    times_.host_s = median(std::move(host));
   }
 
   const TimingBackend& backend_;
@@ -206,15 +201,20 @@ void time_case(const TimingBackend& backend, PreparedCase& prepared, CacheState 
   Session(backend, prepared, cache, rules, deadline_s, times).run();
 }
 
-std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
-                                   const MeasureRules& rules, std::uint64_t seed) {
+Measurement begin_row(const TimingBackend& backend, const Task& task) {
   Measurement row{.task = task};
   row.device_class = backend.device().device_class;
   row.device_id = backend.device().id();
   row.protocol = backend.protocol();
-  row.seed = seed;
   row.started_unix_s =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return row;
+}
+
+std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
+                                   const MeasureRules& rules, std::uint64_t seed) {
+  Measurement row = begin_row(backend, task);
+  row.seed = seed;
   try {
     measure_into(row, backend, rules, seed);
   } catch (const StopAsked&) {

@@ -38,6 +38,9 @@ struct CaseTimes {
   std::vector<float> samples_s{};
 };
 
+/// A row of the task on the backend's device, at this moment, with nothing measured.
+Measurement begin_row(const TimingBackend& backend, const Task& task);
+
 /// Thrown by time_case: a stop was asked for, what was timed so far is to be forgotten.
 struct StopAsked {};
 

@@ -35,6 +35,8 @@ double expected_measuring_s(const Task& task, const Device& device, const Measur
   constexpr double fallback_flops = 5e10, fallback_bytes_per_s = 1e10;
   // Layers reach a third to a half of their roofline; a call takes microseconds whatever it does.
   constexpr double reached = 0.4, call_s = 5e-6;
+  // Most rows are precise or stable after 15 to 35 samples.
+  constexpr double usual_samples = 25;
   // Planning, allocation and journal of a task.
   constexpr double fixed_s = 0.02;
 
@@ -44,10 +46,14 @@ double expected_measuring_s(const Task& task, const Device& device, const Measur
   const double memory_s = work.bytes() / (std::isnan(bandwidth) ? fallback_bytes_per_s : bandwidth);
   const double run_s = std::max(compute_s, memory_s) / reached + call_s;
 
+  const bool batched = task.cache != CacheState::cold && run_s < rules.short_kernel_s;
+  const double sample_s = batched ? rules.hot_batch_s : run_s;
   const double warmup_s = std::max(3 * run_s, std::min(rules.warmup_budget_s, 5 * run_s));
+  const auto least = static_cast<double>(rules.min_samples),
+             most = static_cast<double>(rules.max_samples);
   const double sampling_s =
-      std::max(static_cast<double>(rules.min_samples) * run_s,
-               std::min(rules.budget_s, static_cast<double>(rules.max_samples) * run_s));
+      std::max(least * sample_s,
+               std::min(rules.budget_s, std::clamp(usual_samples, least, most) * sample_s));
   const double fill_s = 2 * memory_s;
   return std::min(fixed_s + fill_s + warmup_s + sampling_s, rules.timeout_s);
 }

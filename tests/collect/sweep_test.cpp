@@ -73,10 +73,10 @@ TEST(Sweep, TasksAreDistinctAndShuffled) {
   }
 }
 
-TEST(Sweep, QuickstartFitsItsFourMinutesAndItsCaps) {
+TEST(Sweep, QuickstartFitsItsMinutesAndItsCaps) {
   const Plan plan = shipped("quickstart");
   EXPECT_GT(plan.tasks.size(), 1000u);
-  EXPECT_LT(plan.tasks.size(), 2000u);
+  EXPECT_LT(plan.tasks.size(), 3000u);
   double seconds = 0;
   std::map<Pass, int> passes;
   Device device;

@@ -302,6 +302,25 @@ class Kills(CollectTest):
                 break
         self.assert_complete("replay")
 
+    def test_tasks_that_kill_their_process_are_found_out(self):
+        launches = 0
+        while True:
+            launches += 1
+            self.assertLess(launches, 40)
+            done = subprocess.run(
+                self.command("--replay", ":kill=0.05", "--resume"), capture_output=True, text=True,
+                timeout=60)
+            if done.returncode != -signal.SIGKILL:
+                break
+        killers = (launches - 1) // 2  # each dies twice, then one launch goes to the end
+        self.assertGreater(killers, 0, "no task of this sweep kills")
+        self.assertEqual(launches, 2 * killers + 1)
+        self.assertEqual(done.returncode, 5, done.stdout + done.stderr)
+        self.assertIn(f"{killers} crashed", done.stdout)
+        self.assert_complete("replay")
+        # What is known is not tried again.
+        self.collect("--replay", ":kill=0.05", "--resume", expect=5)
+
 
 class ManyRanks(CollectTest):
     CLASSES = ("v100", "p100", "gtx-1080-ti", "k80", "t4", "a100-40gb", "h100", "l4")

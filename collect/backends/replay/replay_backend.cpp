@@ -174,7 +174,9 @@ class ReplayBackend final : public TimingBackend {
     if (faults_.real_delay_s > 0) {
       std::this_thread::sleep_for(std::chrono::duration<double>(faults_.real_delay_s));
     }
-    if (process_.uniform() < faults_.crash) std::raise(SIGKILL);
+    if (process_.uniform() < faults_.crash || drawn(task, "kill", faults_.kill)) {
+      std::raise(SIGKILL);
+    }
     constexpr double plan_s = 1e-3;
     clock_.now_s += plan_s;
     if (drawn(task, "fail", faults_.fail)) {

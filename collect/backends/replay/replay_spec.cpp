@@ -20,6 +20,7 @@ constexpr Option options[] = {
     {"fail", &ReplayFaults::fail, 1},
     {"unsupported", &ReplayFaults::unsupported, 1},
     {"throttle", &ReplayFaults::throttle, 1},
+    {"kill", &ReplayFaults::kill, 1},
     {"crash", &ReplayFaults::crash, 1},
     {"real_delay_s", &ReplayFaults::real_delay_s, 60},
 };

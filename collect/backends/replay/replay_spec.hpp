@@ -13,8 +13,8 @@ struct ReplayFaults {
   double fail = 0;         ///< share of tasks whose preparation fails
   double unsupported = 0;  ///< share that is refused as unsupported
   double throttle = 0;     ///< share whose samples are all throttled
-  /// Chance that a task kills this process (SIGKILL). Drawn anew by each process: a task that
-  /// always killed would keep a resumed run from ever finishing.
+  double kill = 0;         ///< share that kills its process (SIGKILL) whenever it is measured
+  /// Chance that any task kills this process, drawn anew by each process.
   double crash = 0;
   double real_delay_s = 0;  ///< real sleep per task, so that a test can hit a run in the middle
 };
