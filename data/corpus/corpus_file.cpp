@@ -1,13 +1,16 @@
 #include <algorithm>
+#include <map>
+#include <sstream>
 #include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/digest.hpp"
 #include "core/version.hpp"
 #include "data/corpus/corpus.hpp"
-#include "core/digest.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/merge.hpp"
 #include "data/h5/h5.hpp"
@@ -165,14 +168,45 @@ void require_size(const std::vector<T>& values, std::size_t rows, const std::str
   }
 }
 
-template <class E>
-E enum_of(std::uint8_t code, const std::string& place, std::size_t row) {
-  if (code >= EnumNames<E>::names.size()) {
-    throw DataError(fmt::format("{}: row {}: code {} is no known {}; written by a newer forecost?",
-                                place, row, code, EnumNames<E>::kind));
+/// What the codes of a column mean: the file says so itself, and the program that wrote it may have
+/// numbered them otherwise, or known fewer or more.
+class Codes {
+ public:
+  Codes(const h5::Dataset& dataset, std::span<const std::string_view> names, std::string place)
+      : names_(names), place_(std::move(place)) {
+    const auto values = dataset.bytes_attribute("flag_values");
+    std::istringstream meanings(dataset.string_attribute("flag_meanings"));
+    for (std::string meaning; meanings >> meaning;) {
+      if (listed_.size() < values.size()) {
+        const auto known = std::find(names.begin(), names.end(), meaning);
+        if (known != names.end()) index_[values[listed_.size()]] = known - names.begin();
+      }
+      listed_.push_back(meaning);
+    }
+    if (listed_.size() != values.size()) {
+      throw DataError(fmt::format("{}: {} flag_values, but {} flag_meanings", place_, values.size(),
+                                  listed_.size()));
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      listed_[i] = fmt::format("{}={}", values[i], listed_[i]);
+    }
   }
-  return static_cast<E>(code);
-}
+
+  /// The index of the name in `names`.
+  std::int64_t at(std::uint8_t code, std::size_t row) const {
+    const auto found = index_.find(code);
+    if (found != index_.end()) return found->second;
+    throw DataError(fmt::format(
+        "{}: row {}: code {} is none that forecost {} knows; the file lists {}, known are {}",
+        place_, row, code, version, fmt::join(listed_, " "), fmt::join(names_, " ")));
+  }
+
+ private:
+  std::span<const std::string_view> names_;
+  std::string place_;
+  std::vector<std::string> listed_;
+  std::map<std::uint8_t, std::int64_t> index_;
+};
 
 void read_operator(const h5::Group& group, const Operator& op, const std::string& place,
                    bool with_samples, std::vector<Measurement>& rows) {
@@ -185,8 +219,11 @@ void read_operator(const h5::Group& group, const Operator& op, const std::string
     } else if (parameter.value_names.empty()) {
       parameters.push_back(group.read<std::int64_t>(name));
     } else {
-      const auto codes = group.read<std::uint8_t>(name);
-      parameters.emplace_back(codes.begin(), codes.end());
+      const Codes codes(group.dataset(name), parameter.value_names, place + "/" + name);
+      std::vector<std::int64_t>& column = parameters.emplace_back();
+      for (const std::uint8_t code : group.read<std::uint8_t>(name)) {
+        column.push_back(codes.at(code, column.size()));
+      }
     }
     require_size(parameters.back(), count, place + "/" + name);
   }
@@ -210,16 +247,16 @@ void read_operator(const h5::Group& group, const Operator& op, const std::string
     const auto fill = [&](auto&& stored) {
       require_size(stored, count, column);
       for (std::size_t r = 0; r < count; ++r) {
-        Value& target = field_at<Value>(rows[first + r], wanted);
-        if constexpr (std::is_enum_v<Value>) {
-          target = enum_of<Value>(stored[r], column, r);
-        } else {
-          target = std::move(stored[r]);
-        }
+        field_at<Value>(rows[first + r], wanted) = std::move(stored[r]);
       }
     };
     if constexpr (std::is_enum_v<Value>) {
-      fill(group.read<std::uint8_t>(name));
+      const Codes codes(group.dataset(name), EnumNames<Value>::names, column);
+      std::vector<Value> named;
+      for (const std::uint8_t code : group.read<std::uint8_t>(name)) {
+        named.push_back(static_cast<Value>(codes.at(code, named.size())));
+      }
+      fill(std::move(named));
     } else if constexpr (std::is_same_v<Value, std::string>) {
       fill(group.read_strings(name));
     } else {

@@ -133,10 +133,11 @@ void put_attribute(hid_t object, const Place& place, const std::string& name, hi
 
 struct OpenAttribute {
   Handle attribute, type;
+  std::size_t elements = 0;
 };
 
-OpenAttribute get_attribute(hid_t object, const Place& place, const std::string& name,
-                            H5T_class_t wanted, const char* expected) {
+OpenAttribute get_attributes(hid_t object, const Place& place, const std::string& name,
+                             H5T_class_t wanted, const char* expected) {
   if (check(H5Aexists(object, name.c_str()), place, "attributes cannot be read") == 0) {
     fail(place, fmt::format("attribute '{}' is missing", name));
   }
@@ -146,10 +147,18 @@ OpenAttribute get_attribute(hid_t object, const Place& place, const std::string&
   open.type = own(H5Aget_type(open.attribute.id()), CloseType{}, place, "an attribute has no type");
   const Handle space =
       own(H5Aget_space(open.attribute.id()), CloseSpace{}, place, "an attribute has no extent");
-  if (H5Tget_class(open.type.id()) != wanted ||
-      check(H5Sget_simple_extent_npoints(space.id()), place, "an attribute has no extent") != 1) {
-    fail(place, fmt::format("attribute '{}' is not one {}", name, expected));
+  open.elements = static_cast<std::size_t>(
+      check(H5Sget_simple_extent_npoints(space.id()), place, "an attribute has no extent"));
+  if (H5Tget_class(open.type.id()) != wanted) {
+    fail(place, fmt::format("attribute '{}' is not {}", name, expected));
   }
+  return open;
+}
+
+OpenAttribute get_attribute(hid_t object, const Place& place, const std::string& name,
+                            H5T_class_t wanted, const char* expected) {
+  OpenAttribute open = get_attributes(object, place, name, wanted, expected);
+  if (open.elements != 1) fail(place, fmt::format("attribute '{}' is not {}", name, expected));
   return open;
 }
 
@@ -266,7 +275,7 @@ bool Object::has_attribute(const std::string& name) const {
 }
 
 std::string Object::string_attribute(const std::string& name) const {
-  const auto open = get_attribute(handle_.id(), place_, name, H5T_STRING, "string");
+  const auto open = get_attribute(handle_.id(), place_, name, H5T_STRING, "one string");
   if (H5Tis_variable_str(open.type.id()) != 0) {
     fail(place_, fmt::format("attribute '{}' is not a string of fixed length", name));
   }
@@ -278,7 +287,7 @@ std::string Object::string_attribute(const std::string& name) const {
 }
 
 std::int64_t Object::int_attribute(const std::string& name) const {
-  const auto open = get_attribute(handle_.id(), place_, name, H5T_INTEGER, "integer");
+  const auto open = get_attribute(handle_.id(), place_, name, H5T_INTEGER, "one integer");
   std::int64_t value = 0;
   check(H5Aread(open.attribute.id(), H5T_NATIVE_INT64, &value), place_,
         "an attribute cannot be read");
@@ -286,11 +295,25 @@ std::int64_t Object::int_attribute(const std::string& name) const {
 }
 
 double Object::double_attribute(const std::string& name) const {
-  const auto open = get_attribute(handle_.id(), place_, name, H5T_FLOAT, "floating-point number");
+  const auto open =
+      get_attribute(handle_.id(), place_, name, H5T_FLOAT, "one floating-point number");
   double value = 0;
   check(H5Aread(open.attribute.id(), H5T_NATIVE_DOUBLE, &value), place_,
         "an attribute cannot be read");
   return value;
+}
+
+std::vector<std::uint8_t> Object::bytes_attribute(const std::string& name) const {
+  const auto open = get_attributes(handle_.id(), place_, name, H5T_INTEGER, "bytes");
+  if (H5Tget_size(open.type.id()) != 1 || H5Tget_sign(open.type.id()) != H5T_SGN_NONE) {
+    fail(place_, fmt::format("attribute '{}' is not bytes", name));
+  }
+  std::vector<std::uint8_t> values(open.elements);
+  if (!values.empty()) {
+    check(H5Aread(open.attribute.id(), H5T_NATIVE_UINT8, values.data()), place_,
+          "an attribute cannot be read");
+  }
+  return values;
 }
 
 // --- groups ---

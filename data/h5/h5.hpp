@@ -47,6 +47,7 @@ class Object {
   std::string string_attribute(const std::string& name) const;
   std::int64_t int_attribute(const std::string& name) const;
   double double_attribute(const std::string& name) const;
+  std::vector<std::uint8_t> bytes_attribute(const std::string& name) const;
 
  protected:
   Object(Handle handle, Place place) : place_(std::move(place)), handle_(std::move(handle)) {}

@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 import h5py
+import numpy
 import xarray
 
 FORECOST, WRITER, DOCUMENT = sys.argv[1:]
@@ -27,6 +28,12 @@ activation = ["none", "tanh"]
 passes = ["forward", "update"]
 optimizers = ["adam"]
 """
+
+
+def sign(file):
+    """Gives a changed file its digest."""
+    digest = hashlib.sha256(pathlib.Path(file).read_bytes()).hexdigest()
+    pathlib.Path(file + ".sha256").write_text(f"{digest}  {file}\n")
 
 
 def run(*arguments, code=0):
@@ -105,6 +112,36 @@ with tempfile.TemporaryDirectory() as folder:
     assert "absent.h5" in run("corpus", "info", "absent.h5", code=3).stderr
     run("corpus", "merge", "run", code=2)
 
+    # Codes mean what the file says they mean: the same rows under other numbers, as a program with
+    # other enumerations would write them, are the same rows; a code without known meaning is refused.
+    shutil.copy(corpus, "renumbered.h5")
+    renumbered = set()
+    with h5py.File("renumbered.h5", "r+") as f:
+        for name, column in f["dense"].items():
+            if "flag_values" in column.attrs:
+                renumbered.add(name)
+                column[:] = 250 - column[:]
+                values, meanings = column.attrs["flag_values"], column.attrs["flag_meanings"].split()
+                column.attrs["flag_values"] = numpy.append(250 - values, numpy.uint8(251))
+                column.attrs["flag_meanings"] = numpy.bytes_(b" ".join([*meanings, b"warp"]))
+    assert {"pass", "dtype", "optimizer", "status", "protocol", "activation"} <= renumbered, renumbered
+    sign("renumbered.h5")
+    run("corpus", "merge", "renumbered.h5", corpus, "-o", "same.h5")
+    assert "40 rows (40 ok)" in run("corpus", "info", "same.h5").stdout
+    for column, code, known in (("status", 251, "ok unsupported"), ("activation", 251, "none relu"),
+                                ("status", 0, "ok unsupported")):
+        shutil.copy("renumbered.h5", "unknown.h5")
+        with h5py.File("unknown.h5", "r+") as f:
+            f["dense"][column][7] = code
+        sign("unknown.h5")
+        stderr = run("corpus", "info", "unknown.h5", code=4).stderr
+        assert f"/dense/{column}: row 7: code {code}" in stderr and "251=warp" in stderr, stderr
+        assert f"known are {known}" in stderr and stderr.count("\n") == 1, stderr
+    with h5py.File("unknown.h5", "r+") as f:
+        f["dense"]["pass"].attrs["flag_meanings"] = numpy.bytes_(b"forward")
+    sign("unknown.h5")
+    assert "7 flag_values, but 1 flag_meanings" in run("corpus", "info", "unknown.h5", code=4).stderr
+
     # Another run that says otherwise: a conflict is named and nothing is written.
     shutil.copy(corpus, "other.h5")
     with h5py.File("other.h5", "r+") as f:
@@ -112,8 +149,7 @@ with tempfile.TemporaryDirectory() as folder:
         row[0] = 2 * row[0]
         f["dense"]["run_id"][:] = b"z"
         f["runs"]["id"][:] = b"z"
-    digest = hashlib.sha256(pathlib.Path("other.h5").read_bytes()).hexdigest()
-    pathlib.Path("other.h5.sha256").write_text(digest + "  other.h5\n")
+    sign("other.h5")
     done = run("corpus", "merge", "run", "other.h5", "-o", "both.h5", code=4)
     assert "run z has" in done.stderr and "1 conflicting row;" in done.stderr, done.stderr
     assert not pathlib.Path("both.h5").exists()
