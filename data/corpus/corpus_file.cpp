@@ -13,6 +13,7 @@
 #include "data/corpus/corpus.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/merge.hpp"
+#include "data/h5/device_table.hpp"
 #include "data/h5/h5.hpp"
 
 // The layout of corpus.h5; docs/corpus.md describes it for readers in other languages.
@@ -208,8 +209,9 @@ class Codes {
   std::map<std::uint8_t, std::int64_t> index_;
 };
 
-void read_operator(const h5::Group& group, const Operator& op, const std::string& place,
-                   bool with_samples, std::vector<Measurement>& rows) {
+void read_operator(const h5::Group& group, const Operator& op, bool with_samples,
+                   std::vector<Measurement>& rows) {
+  const std::string place = group.where();
   const std::size_t count = group.size("median_s");
   std::vector<std::vector<std::int64_t>> parameters;
   for (const ParameterInfo& parameter : op.parameters) {
@@ -292,27 +294,12 @@ void write_corpus(const Corpus& corpus, const fs::path& path) {
   }
 
   h5::Group devices = file.create_group("devices");
-  devices.create_dimension(row_dimension, corpus.devices.size());
+  write_devices(devices, corpus.devices);
+
   const auto text = [&](h5::Group& group, const auto& records, const char* name, auto get) {
     const std::vector<std::string> values = column_of(records, get);
     group.write_strings(name, values, row_dimension);
   };
-  text(devices, corpus.devices, "id", [](const Device& d) { return d.id(); });
-  text(devices, corpus.devices, "name", [](const Device& d) { return d.name; });
-  text(devices, corpus.devices, "vendor", [](const Device& d) { return d.vendor; });
-  text(devices, corpus.devices, "kind", [](const Device& d) { return d.kind; });
-  text(devices, corpus.devices, "device_class", [](const Device& d) { return d.device_class; });
-  text(devices, corpus.devices, "uuid", [](const Device& d) { return d.uuid; });
-  text(devices, corpus.devices, "host", [](const Device& d) { return d.host; });
-  const auto table = attribute_table();
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    auto dataset = devices.write(
-        std::string(table[i].name),
-        column_of(corpus.devices, [&](const Device& d) { return d[static_cast<Attribute>(i)]; }),
-        row_dimension);
-    describe_units(dataset, table[i].units);
-  }
-
   const auto facts_json = [](const auto& record) { return nlohmann::json(record.facts).dump(); };
   h5::Group environments = file.create_group("environments");
   environments.create_dimension(row_dimension, corpus.environments.size());
@@ -353,34 +340,7 @@ Corpus read_corpus(const fs::path& path, bool with_samples) {
     corpus.history.push_back(history.substr(0, end));
     history.erase(0, end + 1);
   }
-  const h5::Group devices = file.group("devices");
-  const std::size_t device_count = devices.read_strings("id").size();
-  corpus.devices.resize(device_count);
-  const auto texts = [&](const char* column, std::string Device::*member) {
-    auto values = devices.read_strings(column);
-    require_size(values, device_count, fmt::format("{}: /devices/{}", name, column));
-    for (std::size_t i = 0; i < device_count; ++i) corpus.devices[i].*member = std::move(values[i]);
-  };
-  texts("name", &Device::name);
-  texts("vendor", &Device::vendor);
-  texts("kind", &Device::kind);
-  texts("device_class", &Device::device_class);
-  texts("uuid", &Device::uuid);
-  texts("host", &Device::host);
-  const auto table = attribute_table();
-  for (std::size_t a = 0; a < table.size(); ++a) {
-    const std::string column(table[a].name);
-    if (!devices.has_dataset(column)) continue;
-    const auto values = devices.read<double>(column);
-    require_size(values, device_count, fmt::format("{}: /devices/{}", name, column));
-    for (std::size_t i = 0; i < device_count; ++i) {
-      try {
-        corpus.devices[i].set(static_cast<Attribute>(a), values[i]);
-      } catch (const UsageError& error) {
-        throw DataError(fmt::format("{}: /devices: row {}: {}", name, i, error.what()));
-      }
-    }
-  }
+  corpus.devices = read_devices(file.group("devices"));
   const auto facts = [&](const char* group, std::size_t i, const std::string& text) {
     try {
       return nlohmann::json::parse(text).get<std::map<std::string, std::string>>();
@@ -417,8 +377,7 @@ Corpus read_corpus(const fs::path& path, bool with_samples) {
           fmt::format("{}: /{}: forecost {} does not know this operator: use a newer one", name,
                       group, version));
     }
-    read_operator(file.group(group), **op, fmt::format("{}: /{}", name, group), with_samples,
-                  corpus.rows);
+    read_operator(file.group(group), **op, with_samples, corpus.rows);
   }
   return corpus;
 }

@@ -246,6 +246,10 @@ Handle::Handle(std::int64_t id, int (*close)(std::int64_t))
         delete held;
       }) {}
 
+std::string Object::where() const {
+  return fmt::format("{}: {}", place_.file, place_.path.empty() ? "/" : place_.path);
+}
+
 // --- attributes ---
 
 void Object::set_attribute(const std::string& name, std::string_view value) {

@@ -38,6 +38,8 @@ struct Place {
 /// Attributes of a group or dataset. Readers throw DataError if absent or of another type.
 class Object {
  public:
+  /// "FILE: /group/name", for messages.
+  std::string where() const;
   void set_attribute(const std::string& name, std::string_view value);
   void set_attribute(const std::string& name, const char* value);
   void set_attribute(const std::string& name, std::int64_t value);

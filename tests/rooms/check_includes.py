@@ -13,7 +13,7 @@ MAY_INCLUDE = {
     "core": [],
     "data": ["core"],
     "data/networks": ["core", "data"],
-    "data/h5": ["core"],
+    "data/h5": ["core", "data"],
     "data/corpus": ["core", "data", "data/h5"],
     "mpi": ["core"],
     "collect": ["core", "data", "data/networks", "data/corpus", "mpi"],
@@ -31,7 +31,7 @@ MAY_INCLUDE = {
 # A vendor's headers, by pattern: files or folders that may include them.
 VENDORS = {
     r"mpi\.h": ["mpi/", "tests/mpi/"],
-    r"hdf5.*\.h|H5.*\.h": ["data/h5/"],
+    r"hdf5.*\.h|H5.*\.h": ["data/h5/", "tests/h5/"],
     r"(oneapi/)?dnnl.*": ["collect/backends/cpu/", "train/gemm_onednn.cpp", "bench/"],
     r"hwloc.*": ["collect/backends/cpu/"],
     r"onnx/.*|google/protobuf/.*": ["data/networks/"],

@@ -5,6 +5,7 @@
 #include "core/digest.hpp"
 #include "core/hash.hpp"
 #include "core/version.hpp"
+#include "data/h5/device_table.hpp"
 #include "data/h5/h5.hpp"
 #include "train/model/model.hpp"
 
@@ -17,46 +18,6 @@ std::string schema_hash(const std::vector<std::string>& names) {
   std::string joined;
   for (const std::string& name : names) joined += name + "\n";
   return short_id(joined);
-}
-
-void write_devices(h5::Group group, std::span<const Device> devices) {
-  const auto text = [&](const std::string& column, auto member) {
-    std::vector<std::string> values;
-    for (const Device& device : devices) values.push_back(device.*member);
-    group.write_strings(column, values);
-  };
-  text("device_class", &Device::device_class);
-  text("name", &Device::name);
-  text("vendor", &Device::vendor);
-  text("kind", &Device::kind);
-  const auto table = attribute_table();
-  for (std::size_t a = 0; a < attribute_count; ++a) {
-    std::vector<double> values;
-    for (const Device& device : devices) values.push_back(device[static_cast<Attribute>(a)]);
-    group.write(std::string(table[a].name), values).set_attribute("units", table[a].units);
-  }
-}
-
-std::vector<Device> read_devices(const h5::Group& group) {
-  const auto classes = group.read_strings("device_class"), names = group.read_strings("name"),
-             vendors = group.read_strings("vendor"), kinds = group.read_strings("kind");
-  std::vector<Device> devices(classes.size());
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    devices[i].device_class = classes[i];
-    devices[i].name = names.at(i);
-    devices[i].vendor = vendors.at(i);
-    devices[i].kind = kinds.at(i);
-  }
-  const auto table = attribute_table();
-  for (std::size_t a = 0; a < attribute_count; ++a) {
-    const std::string name(table[a].name);
-    if (!group.has_dataset(name)) continue;  // an attribute younger than the file
-    const auto values = group.read<double>(name);
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-      devices[i].set(static_cast<Attribute>(a), values.at(i));
-    }
-  }
-  return devices;
 }
 
 void write_linear(h5::Group group, const LinearBaseline::Coefficients& coefficients) {
@@ -184,7 +145,8 @@ void save_model(const Model& model, const std::filesystem::path& file) {
   root.write_strings("training_corpora_sha256", model.corpus_hashes);
   root.write_strings("history", model.history);
   root.write_strings("holdout_classes", model.holdout_classes);
-  write_devices(root.create_group("devices"), model.training_devices);
+  h5::Group devices = root.create_group("devices");
+  write_devices(devices, model.training_devices);
   h5::Group parts = root.create_group("parts");
   for (const SchemaModel& part : model.parts) {
     write_part(parts.create_group(std::string(part.schema->name)), part);
