@@ -16,6 +16,8 @@ namespace forecost::h5 {
 namespace {
 
 constexpr hsize_t chunk_elements = 16384;
+// The library's cache of chunks: a larger chunk is inflated and deflated again with every batch.
+constexpr std::size_t chunk_bytes_max = 1U << 20;
 constexpr std::size_t string_batch_bytes = 16U << 20;
 constexpr unsigned deflate_level = 2;  // 4 takes twice the time for 2 % less
 constexpr std::size_t memory_increment = 4U << 20;
@@ -211,7 +213,8 @@ OpenDataset open_dataset(hid_t group, const std::string& name, const Place& plac
 Handle create_column(hid_t group, const std::string& name, hid_t type, std::size_t size,
                      const std::string& dimension, const Place& place) {
   const hsize_t dims[1] = {size}, unlimited[1] = {H5S_UNLIMITED};
-  const hsize_t chunk[1] = {std::clamp<hsize_t>(size, 1, chunk_elements)};
+  const hsize_t fitting = std::max<std::size_t>(chunk_bytes_max / H5Tget_size(type), 1);
+  const hsize_t chunk[1] = {std::clamp<hsize_t>(size, 1, std::min(chunk_elements, fitting))};
   const Handle space = own(H5Screate_simple(1, dims, unlimited), CloseSpace{}, place, "no extent");
   const Handle list = own(H5Pcreate(H5P_DATASET_CREATE), CloseList{}, place, "no property list");
   check(H5Pset_chunk(list.id(), 1, chunk), place, "no chunks");
@@ -563,9 +566,17 @@ File File::of_bytes(std::string bytes, const std::string& name) {
   const Place place{name, "", true, held};
   if (held->empty()) fail(place, "empty file, not HDF5");
   // Read-only and not released by the library, so the const is kept.
-  Handle file = own(H5LTopen_file_image(const_cast<char*>(held->data()), held->size(),
-                                        H5LT_FILE_IMAGE_DONT_COPY | H5LT_FILE_IMAGE_DONT_RELEASE),
-                    CloseFile{}, place, "not an HDF5 file, or a damaged one");
+  void* const image = const_cast<char*>(held->data());
+  hid_t opened = H5LTopen_file_image(image, held->size(),
+                                     H5LT_FILE_IMAGE_DONT_COPY | H5LT_FILE_IMAGE_DONT_RELEASE);
+  Handle access;  // closed after the check: each call clears what the library says of the last one
+  if (opened < 0) {
+    // The call above has cleared it already: ask again, of a copy.
+    access = file_access(place);
+    check(H5Pset_file_image(access.id(), image, held->size()), place, "no memory file");
+    opened = H5Fopen(fmt::format("{}#{}", name, access.id()).c_str(), H5F_ACC_RDONLY, access.id());
+  }
+  Handle file = own(opened, CloseFile{}, place, "not an HDF5 file, or a damaged one");
   Handle root = own(H5Gopen2(file.id(), "/", H5P_DEFAULT), CloseGroup{}, place, "no root group");
   return File(std::move(file), std::move(root), place);
 }

@@ -334,6 +334,28 @@ TEST_F(CorpusFiles, TheSameRowsGiveTheSameFile) {
   EXPECT_EQ(read_text(directory / "a.h5"), read_text(directory / "b.h5"));
 }
 
+TEST_F(CorpusFiles, RaggedSamplesStayWithTheirRows) {
+  Corpus corpus = small_corpus();
+  corpus.rows.clear();
+  std::vector<std::vector<float>> kept;
+  for (const std::size_t samples : {0U, 3U, 0U, 0U, 20000U, 1U, 0U}) {
+    Measurement row = row_of(static_cast<std::int64_t>(kept.size()) + 1);
+    row.samples_s.clear();
+    for (std::size_t i = 0; i < samples; ++i) {
+      row.samples_s.push_back(static_cast<float>(1000 * kept.size() + i));
+    }
+    kept.push_back(row.samples_s);
+    corpus.rows.push_back(row);
+  }
+  write_corpus(corpus, directory / "c.h5");
+  const Corpus again = read_corpus(directory / "c.h5");
+  ASSERT_EQ(again.rows.size(), kept.size());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_EQ(again.rows[i].task.layer["batch"], static_cast<std::int64_t>(i) + 1);
+    EXPECT_TRUE(again.rows[i].samples_s == kept[i]) << "row " << i;
+  }
+}
+
 TEST_F(CorpusFiles, ALongHistoryKeepsItsBeginningAndEnd) {
   Corpus corpus = small_corpus();
   for (int i = 0; i < 3000; ++i) corpus.history.push_back("line of history " + std::to_string(i));

@@ -142,6 +142,15 @@ with tempfile.TemporaryDirectory() as folder:
     sign("unknown.h5")
     assert "7 flag_values, but 1 flag_meanings" in run("corpus", "info", "unknown.h5", code=4).stderr
 
+    # Samples that overlap or lie beyond the end are refused.
+    for begin in (-1, 10**9):
+        shutil.copy(corpus, "torn.h5")
+        with h5py.File("torn.h5", "r+") as f:
+            f["dense"]["sample_begin"][7] = begin
+        sign("torn.h5")
+        done = run("corpus", "validate", "torn.h5", code=4)
+        assert "out of order" in done.stdout and "/dense: row" in done.stdout, done.stdout
+
     # Another run that says otherwise: a conflict is named and nothing is written.
     shutil.copy(corpus, "other.h5")
     with h5py.File("other.h5", "r+") as f:
