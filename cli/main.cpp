@@ -37,7 +37,8 @@ ExitCode dispatch(const World& world, const std::vector<std::string>& arguments)
     if (verb.name == name) return verb.run(world, {arguments.begin() + 1, arguments.end()});
     known.emplace_back(verb.name);
   }
-  throw UsageError(unknown_name("verb", name, known));
+  // Every rank sees the same arguments.
+  throw AgreedError(ExitCode::usage, unknown_name("verb", name, known));
 }
 
 }  // namespace
@@ -67,6 +68,11 @@ int main(int argc, char** argv) {
         world.abort(code);
       }
       std::cerr << "forecost: error: " << error.what() << "\n";
+    }
+    // Results that went nowhere (a full disk, a closed pipe) are no success.
+    if (!std::cout.flush()) {
+      code = static_cast<int>(ExitCode::environment);
+      std::cerr << "forecost: error: the results could not be written to the standard output\n";
     }
     // A rank that leaves early with a bad code makes mpirun kill those still finishing.
     code = world.all_max(code);

@@ -47,6 +47,41 @@ bool parse(const World& world, const Help& help, const po::options_description& 
   return true;
 }
 
+double positive_number(const po::variables_map& values, const char* name) {
+  const double value = values[name].as<double>();
+  if (!(value > 0)) {
+    throw UsageError(fmt::format("--{} {}: expected a positive number", name, value));
+  }
+  return value;
+}
+
+std::int64_t count_of(const po::variables_map& values, const char* name, std::int64_t least) {
+  const auto value = values[name].as<std::int64_t>();
+  if (value < least)
+    throw UsageError(fmt::format("--{} {}: expected {} or more", name, value, least));
+  return value;
+}
+
+int cores_of(const po::variables_map& values) {
+  const int cores = values["cores"].as<int>();
+  if (cores < 0) throw UsageError(fmt::format("--cores {}: expected 0 or more", cores));
+  return cores;
+}
+
+std::vector<std::int64_t> batches_of(const po::variables_map& values) {
+  constexpr std::int64_t most = 1 << 20;
+  if (values.count("batch") == 0) {
+    throw UsageError("--batch is missing: expected one or more, such as --batch 32");
+  }
+  auto batches = values["batch"].as<std::vector<std::int64_t>>();
+  for (const auto batch : batches) {
+    if (batch < 1 || batch > most) {
+      throw UsageError(fmt::format("--batch {}: expected 1 to {}", batch, most));
+    }
+  }
+  return batches;
+}
+
 std::vector<std::string> positionals(const po::variables_map& values) {
   return values.count("positional") > 0 ? values["positional"].as<std::vector<std::string>>()
                                         : std::vector<std::string>{};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,16 @@ struct Help {
 bool parse(const World& world, const Help& help, const po::options_description& options,
            int max_positional, const std::vector<std::string>& arguments,
            po::variables_map& values);
+
+// The values of options, checked; each throws UsageError that says what was expected.
+/// A number above 0.
+double positive_number(const po::variables_map& values, const char* name);
+/// An int64 of at least `least`.
+std::int64_t count_of(const po::variables_map& values, const char* name, std::int64_t least);
+/// --cores: 0 stands for all that the process is bound to.
+int cores_of(const po::variables_map& values);
+/// --batch: one or more.
+std::vector<std::int64_t> batches_of(const po::variables_map& values);
 
 /// The positional arguments, possibly none.
 std::vector<std::string> positionals(const po::variables_map& values);

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <charconv>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -11,35 +13,33 @@ namespace forecost::cli {
 namespace {
 
 constexpr Help help{
-    "forecost collect SWEEP.toml -o RUN_DIR [options]",
-    "Times the layers that a sweep lists on the devices of this world: one rank, one device. Start "
+    "forecost collect SWEEP -o RUN_DIR [options]",
+    "Times the layers that a sweep (a shipped one by its name, or a TOML file) lists on the "
+    "devices of this world: one rank, one device. Start "
     "it\n"
     "under mpirun or srun for many devices and nodes. Every finished row is journalled at once;\n"
     "RUN_DIR/corpus.h5 is written at intervals and at the end. A killed or stopped run goes on "
     "with\n"
     "--resume. SIGUSR1, SIGTERM, --time-limit and --budget let the tasks in hand end and exit with "
     "75.",
-    "  forecost collect quickstart.toml -o runs/quickstart --plan-only\n"
-    "  mpirun -n 2 forecost collect quickstart.toml -o runs/quickstart\n"
-    "  srun --mpi=pmix forecost collect justus2018.toml -o runs/justus --resume --time-limit 3500\n"
-    "  mpirun -n 4 forecost collect quickstart.toml -o rehearsal --backend replay --replay "
-    "v100,h100"};
+    "  forecost collect quickstart --plan-only\n"
+    "  mpirun -n 2 forecost collect quickstart -o runs/quickstart\n"
+    "  srun --mpi=pmix forecost collect justus2018 -o runs/justus --resume --time-limit 3500\n"
+    "  mpirun -n 4 forecost collect my-sweep.toml -o rehearsal --replay v100,h100"};
 
 Shard parse_shard(const std::string& text) {
   Shard shard;
-  char rest = 0;
-  if (std::sscanf(text.c_str(), "%d/%d%c", &shard.index, &shard.count, &rest) != 2 ||
+  const char *begin = text.data(), *end = begin + text.size();
+  const char* slash = std::find(begin, end, '/');
+  const auto whole = [](const char* from, const char* to, int& value) {
+    const auto [rest, error] = std::from_chars(from, to, value);
+    return error == std::errc() && rest == to;
+  };
+  if (slash == end || !whole(begin, slash, shard.index) || !whole(slash + 1, end, shard.count) ||
       shard.index < 1 || shard.index > shard.count) {
     throw UsageError(fmt::format("--shard {}: expected i/n with 1 <= i <= n, such as 2/8", text));
   }
   return shard;
-}
-
-double positive(const po::variables_map& values, const char* name) {
-  const double value = values[name].as<double>();
-  if (!(value > 0))
-    throw UsageError(fmt::format("--{} {}: expected a positive number", name, value));
-  return value;
 }
 
 /// In single quotes where a shell would read more than a word into it.
@@ -77,6 +77,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       ("dedicated-manager", "rank 0 measures nothing: it hands out work and merges")
       ("shard", po::value<std::string>()->default_value("1/1"), "i/n: the i-th of n parts")
       ("resume", "go on with a run directory (or begin it)")
+      ("retry", po::value<std::vector<std::string>>()->multitoken()->composing(),
+       "with --resume: statuses whose tasks are measured again, such as failed timeout crashed")
       ("plan-only", "show what would be measured, and stop")
       ("time-limit", po::value<double>(), "seconds: begin nothing that would end later")
       ("budget", po::value<double>(), "device hours, over all devices")
@@ -89,33 +91,47 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     asked_for_help = !parse(world, help, options, 1, arguments, values);
     if (asked_for_help) return;
     const auto files = positionals(values);
-    if (files.empty()) throw UsageError(fmt::format("no sweep file; usage: {}", help.usage));
-    collecting.sweep_file = files.front();
+    if (files.empty()) throw UsageError(fmt::format("no sweep; usage: {}", help.usage));
+    collecting.sweep = files.front();
     if (values.count("output") > 0) {
       collecting.run_directory = values["output"].as<std::string>();
     } else if (values.count("plan-only") == 0) {
       throw UsageError(fmt::format("no run directory (-o); usage: {}", help.usage));
     }
+    if (values.count("output") > 0 && collecting.run_directory.empty()) {
+      throw UsageError("-o: the name of the run directory is empty");
+    }
     collecting.backend = values["backend"].as<std::string>();
     collecting.replay = values["replay"].as<std::string>();
+    if (collecting.replay.empty() && !values["replay"].defaulted()) {
+      throw UsageError(
+          "--replay is empty: expected devices, a corpus.h5, or only --backend replay");
+    }
     if (!collecting.replay.empty()) {
       if (collecting.backend == "auto") collecting.backend = "replay";
       if (collecting.backend != "replay") {
         throw UsageError(fmt::format("--replay contradicts --backend {}", collecting.backend));
       }
     }
-    collecting.cores = values["cores"].as<int>();
-    if (collecting.cores < 0) {
-      throw UsageError(fmt::format("--cores {}: expected a count", collecting.cores));
-    }
+    collecting.cores = cores_of(values);
     collecting.dedicated_manager = values.count("dedicated-manager") > 0;
     collecting.shard = parse_shard(values["shard"].as<std::string>());
     collecting.resume = values.count("resume") > 0;
-    if (values.count("time-limit") > 0) collecting.time_limit_s = positive(values, "time-limit");
-    if (values.count("budget") > 0) {
-      collecting.budget_device_s = 3600 * positive(values, "budget");
+    if (values.count("retry") > 0) {
+      if (!collecting.resume) throw UsageError("--retry needs --resume");
+      for (const auto& name : values["retry"].as<std::vector<std::string>>()) {
+        collecting.retry.insert(parse_enum<Status>(name));
+      }
+      if (collecting.retry.contains(Status::ok)) {
+        throw UsageError("--retry ok: what was measured well is kept");
+      }
     }
-    collecting.merge_interval_s = positive(values, "merge-interval");
+    if (values.count("time-limit") > 0)
+      collecting.time_limit_s = positive_number(values, "time-limit");
+    if (values.count("budget") > 0) {
+      collecting.budget_device_s = 3600 * positive_number(values, "budget");
+    }
+    collecting.merge_interval_s = positive_number(values, "merge-interval");
     collecting.resume_command = resume_command(world, arguments, collecting.resume);
   });
   if (asked_for_help) return ExitCode::done;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <map>
 
@@ -16,19 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;
 
-/// A corpus.h5, or the one of a run directory.
-fs::path corpus_file(const fs::path& path) {
-  if (!fs::is_directory(path)) return path;
-  const fs::path file = path / "corpus.h5";
-  if (!fs::exists(file)) {
-    throw EnvironmentError(
-        fmt::format("{0}: no corpus.h5 yet: 'forecost corpus merge {0} -o {1}' makes it from "
-                    "the journals",
-                    path.string(), file.string()));
-  }
-  return file;
-}
-
 template <class Count>
 std::string listed(const std::map<std::string, Count>& counts) {
   std::string text;
@@ -43,9 +31,11 @@ void print_info(const Corpus& corpus, const fs::path& file) {
   std::map<std::string, std::int64_t> statuses;
   std::map<std::pair<std::string, std::string>, std::map<std::string, std::int64_t>> counts;
   std::map<std::string, std::int64_t> rows_of_class;
+  std::map<std::pair<std::string, std::string>, std::int64_t> reasons;  // by status and reason
   for (const Measurement& row : corpus.rows) {
     const std::string status(name_of(row.status));
     ++statuses[status];
+    if (row.status != Status::ok) ++reasons[{status, row.reason}];
     ++counts[{std::string(row.task.layer.op().name), std::string(name_of(row.task.pass))}][status];
     ++rows_of_class[row.device_class];
   }
@@ -59,6 +49,24 @@ void print_info(const Corpus& corpus, const fs::path& file) {
         {key.first, key.second, format_count(static_cast<double>(rows)), listed(by_status)});
   }
   std::cout << operators.str() << "\n";
+  if (!reasons.empty()) {
+    using Reason = std::pair<std::pair<std::string, std::string>, std::int64_t>;
+    std::vector<Reason> sorted(reasons.begin(), reasons.end());
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const Reason& a, const Reason& b) { return a.second > b.second; });
+    constexpr std::size_t most = 10;
+    TextTable table({"status", ">rows", "reason"});
+    for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i) {
+      const auto& [key, count] = sorted[i];
+      table.add({key.first, format_count(static_cast<double>(count)), key.second});
+    }
+    std::cout << table.str();
+    if (sorted.size() > most) {
+      std::cout << fmt::format(
+          "and {}\n", format_counted(static_cast<double>(sorted.size() - most), "other reason"));
+    }
+    std::cout << "\n";
+  }
   TextTable devices(
       {"class", "name", "host", ">rows of class", ">peak f32", ">peak bf16", ">bandwidth", "uuid"});
   for (const Device& d : corpus.devices) {
@@ -71,8 +79,11 @@ void print_info(const Corpus& corpus, const fs::path& file) {
   std::cout << devices.str() << "\n";
   for (const Environment& environment : corpus.environments) {
     std::cout << "environment " << environment.id() << ":";
-    for (const auto& [name, value] : environment.facts)
-      std::cout << fmt::format(" {}={};", name, value);
+    const char* separator = " ";
+    for (const auto& [name, value] : environment.facts) {
+      std::cout << fmt::format("{}{}={}", separator, name, value);
+      separator = "; ";
+    }
     std::cout << "\n";
   }
   for (const SweepRecord& sweep : corpus.sweeps) {
@@ -149,8 +160,8 @@ ExitCode validate(const World& world, const Arguments& arguments) {
     if (problems.empty()) {
       std::cout << path.string() << ": valid\n";
     } else {
-      std::cout << fmt::format("{}: {} problem{}\n", path.string(), problems.size(),
-                               problems.size() == 1 ? "" : "s");
+      std::cout << fmt::format("{}: {}\n", path.string(),
+                               format_counted(static_cast<double>(problems.size()), "problem"));
       code = ExitCode::data;
     }
   }
@@ -183,13 +194,14 @@ ExitCode merge(const World& world, const Arguments& arguments) {
       merger.add(read_journals(path));
       if (!fs::exists(path / "corpus.h5")) continue;
     }
-    merger.add(read_corpus(corpus_file(path)));
+    merger.add(read_corpus(path));
   }
   const auto conflicts = merger.finish();
   if (!conflicts.empty()) {
     for (const auto& conflict : conflicts) std::cerr << conflict << "\n";
-    throw DataError(fmt::format("{} conflicting row{}; nothing was written", conflicts.size(),
-                                conflicts.size() == 1 ? "" : "s"));
+    throw DataError(
+        fmt::format("{}; nothing was written",
+                    format_counted(static_cast<double>(conflicts.size()), "conflicting row")));
   }
   all.history.push_back(history_line(
       fmt::format("merged {} inputs into {} rows", positionals(values).size(), all.rows.size())));

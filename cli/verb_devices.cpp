@@ -18,8 +18,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr Help help{
     "forecost devices [--backend B] [--cores N] [--json]",
-    "What this node has, as it will be recorded: one device per rank. Attributes beginning with\n"
-    "probed_ are absent until a probe (forecost probe, or the start of forecost collect).",
+    "What this node has, as it will be recorded: one device per rank (a CPU device is the cores "
+    "that\n"
+    "the rank is bound to). forecost collect probes its devices when it starts; until then the\n"
+    "attributes that begin with probed_ are absent.",
     "  forecost devices\n"
     "  forecost devices --cores 1 --json\n"
     "  mpirun -n 2 forecost devices"};
@@ -58,8 +60,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     auto name = values["backend"].as<std::string>();
     if (!replay.empty() && name == "auto") name = "replay";
     const auto backend =
-        open_backend(name, {values["cores"].as<int>(), world.local_rank(), world.local_size(),
-                            world.rank(), world.size(), replay, 0});
+        open_backend(name, {cores_of(values), world.local_rank(), world.local_size(), world.rank(),
+                            world.size(), replay, 0});
     if (backend) own = json_of(backend->device(), backend->name()).dump();
   });
   if (asked_for_help) return ExitCode::done;

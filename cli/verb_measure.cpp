@@ -102,7 +102,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   options.add_options()
       ("batch", po::value<std::vector<std::int64_t>>()->multitoken()->composing(), "items per step")
       ("mode", po::value<std::string>()->default_value("inference"), "inference or training")
-      ("optimizer", po::value<std::string>()->default_value("sgd"), "of training")
+      ("optimizer", po::value<std::string>()->default_value("adam"), "of training")
       ("dtype", po::value<std::string>()->default_value("f32"), "f32 or bf16")
       ("cores", po::value<int>()->default_value(0), "cores to use; 0: all this process is bound to")
       ("model", po::value<std::string>(), "predict the same with this model")
@@ -115,17 +115,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   }
   const auto names = positionals(values);
   if (names.empty()) throw UsageError(fmt::format("no NETWORK given; usage: {}", help.usage));
-  if (values.count("batch") == 0) {
-    throw UsageError("--batch is missing: expected one or more, such as --batch 32");
-  }
-  const auto batches = values["batch"].as<std::vector<std::int64_t>>();
-  for (const auto batch : batches) {
-    if (batch < 1 || batch > 1 << 20) {
-      throw UsageError(fmt::format("--batch {}: expected 1 to {}", batch, 1 << 20));
-    }
-  }
-  const int cores = values["cores"].as<int>();
-  if (cores < 0) throw UsageError(fmt::format("--cores {}: expected 0 or more", cores));
+  const auto batches = batches_of(values);
+  const int cores = cores_of(values);
   const auto mode = parse_enum<Mode>(values["mode"].as<std::string>());
   const auto dtype = parse_enum<DType>(values["dtype"].as<std::string>());
   const auto optimizer = parse_enum<Optimizer>(values["optimizer"].as<std::string>());

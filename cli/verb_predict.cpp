@@ -26,19 +26,13 @@ constexpr Help help{
 
 using Names = std::vector<std::string>;
 
-template <class T>
-T required(const po::variables_map& values, const std::string& option, std::string_view example) {
+Names required(const po::variables_map& values, const std::string& option,
+               std::string_view example) {
   if (values.count(option) == 0) {
     throw UsageError(fmt::format("--{} is missing: expected one or more, such as --{} {}", option,
                                  option, example));
   }
-  return values[option].as<T>();
-}
-
-std::int64_t positive(const po::variables_map& values, const std::string& option) {
-  const auto value = values[option].as<std::int64_t>();
-  if (value < 1) throw UsageError(fmt::format("--{} {}: expected at least 1", option, value));
-  return value;
+  return values[option].as<Names>();
 }
 
 ExitCode run(const World& world, const std::vector<std::string>& arguments) {
@@ -62,20 +56,15 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
 
   const auto files = positionals(values);
   if (files.empty()) throw UsageError(fmt::format("no MODEL given; usage: {}", help.usage));
-  const auto network_names = required<Names>(values, "network", "vgg16");
-  const auto device_names = required<Names>(values, "device", "amd-epyc-2c");
-  const auto batches = required<std::vector<std::int64_t>>(values, "batch", "32");
-  for (const auto batch : batches) {
-    if (batch < 1 || batch > 1 << 20) {
-      throw UsageError(fmt::format("--batch {}: expected 1 to {}", batch, 1 << 20));
-    }
-  }
-  if (positive(values, "gpus") > 1) {
+  const auto network_names = required(values, "network", "vgg16");
+  const auto device_names = required(values, "device", "amd-epyc-2c");
+  const auto batches = batches_of(values);
+  if (count_of(values, "gpus", 1) > 1) {
     throw UsageError("--gpus: this version predicts one device; expected 1");
   }
-  const std::int64_t epochs = positive(values, "epochs");
+  const std::int64_t epochs = count_of(values, "epochs", 1);
   std::optional<std::int64_t> dataset_size;
-  if (values.count("dataset-size") > 0) dataset_size = positive(values, "dataset-size");
+  if (values.count("dataset-size") > 0) dataset_size = count_of(values, "dataset-size", 1);
   if (!dataset_size && !values["epochs"].defaulted()) {
     throw UsageError("--epochs needs --dataset-size, the items of an epoch");
   }

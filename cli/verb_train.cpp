@@ -99,14 +99,15 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   });
   const auto collective = make_collective(world);
   if (world.rank() == 0) {
-    spdlog::info("{} rows, {} rank{}, {} products, preset {}", data.examples.size(), world.size(),
-                 world.size() == 1 ? "" : "s", best_gemm().name(), train.preset);
+    spdlog::info("{}, preset {}, {}, matrix products by {}",
+                 format_counted(static_cast<double>(data.examples.size()), "row"), train.preset,
+                 format_counted(world.size(), "rank"), best_gemm().name());
   }
   std::optional<Progress> progress;
   auto model = train_model(data, train, *collective, [&](const TrainProgress& p) {
     if (!progress) progress.emplace("train", "epochs", p.epochs, world.rank() != 0);
     progress->update(static_cast<std::uint64_t>(p.done),
-                     fmt::format("{}, loss {:.4f}", p.part, p.loss));
+                     fmt::format("{}, loss {:.3g}", p.part, p.loss));
   });
   if (progress) progress->finish();
   if (!model) {

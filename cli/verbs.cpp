@@ -14,14 +14,8 @@ extern const Verb networks_verb;
 
 std::span<const Verb> verbs() {
   static const std::vector<Verb> all{
-      devices_verb,
-      collect_verb,
-      corpus_verb,
-      train_verb,
-      evaluate_verb,
-      predict_verb,
-      measure_verb,
-      networks_verb,
+      devices_verb,  collect_verb, corpus_verb,  train_verb,
+      evaluate_verb, predict_verb, measure_verb, networks_verb,
   };
   return all;
 }

@@ -55,10 +55,10 @@ class PreparedCase {
 
 /// What to open: which cores or devices of this host.
 struct DeviceRequest {
-  int cores = 0;             ///< --cores N; 0: those this rank is bound to
+  int cores = 0;  ///< --cores N; 0: those this rank is bound to
   int local_rank = 0, local_size = 1;
   int rank = 0, size = 1;
-  std::string replay;        ///< --replay DEVICES|CORPUS
+  std::string replay;  ///< --replay DEVICES|CORPUS
   std::uint64_t seed = 0;
 };
 

@@ -12,7 +12,6 @@
 #include <set>
 #include <sstream>
 #include <unordered_map>
-#include <unordered_set>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -63,12 +62,17 @@ DeviceRequest request_of(const World& world, const CollectOptions& options, std:
 }
 
 Plan plan_of(const CollectOptions& options) {
-  Plan plan = load_plan(options.sweep_file);
+  Plan plan = load_plan(options.sweep);
   if (options.shard.count > 1) {
     std::vector<Task> mine;
     for (auto i = static_cast<std::size_t>(options.shard.index - 1); i < plan.tasks.size();
          i += static_cast<std::size_t>(options.shard.count)) {
       mine.push_back(plan.tasks[i]);
+    }
+    if (mine.empty()) {
+      throw UsageError(fmt::format("--shard {}/{}: the sweep has only {}", options.shard.index,
+                                   options.shard.count,
+                                   format_counted(static_cast<double>(plan.tasks.size()), "task")));
     }
     plan.tasks = std::move(mine);
   }
@@ -85,12 +89,12 @@ struct Duty {
 /// This rank's part in the run: it measures, journals and only then reports.
 class Measurer {
  public:
-  Measurer(const Plan& plan, TimingBackend& backend, const fs::path& folder, int rank,
+  Measurer(const Plan& plan, TimingBackend& backend, InFlight& in_flight, const fs::path& journal,
            const Run& run, int neighbours, std::set<std::string> given_up)
       : plan_(plan),
         backend_(backend),
-        journal_(folder / fmt::format("journal-{}", rank)),
-        in_flight_(folder / fmt::format("in-flight-{}", rank)),
+        in_flight_(in_flight),
+        journal_(journal),
         environment_(backend.environment()),
         run_id_(run.id),
         neighbours_(neighbours),
@@ -143,8 +147,8 @@ class Measurer {
  private:
   const Plan& plan_;
   TimingBackend& backend_;
+  InFlight& in_flight_;
   Journal journal_;
-  InFlight in_flight_;
   const Environment environment_;
   const std::string run_id_;
   const int neighbours_;
@@ -154,33 +158,16 @@ class Measurer {
   double busy_s_ = 0, sampling_s_ = 0;
 };
 
-/// What earlier launches have finished: the status by task key. Rows that only corpus.h5 has (the
-/// journals were deleted) go into a journal of this launch, since merges are made of journals.
+/// What earlier launches have finished: the status by task key. corpus.h5 may hold rows whose
+/// journals are gone.
 std::unordered_map<std::string, Status> finished_tasks(const fs::path& directory,
-                                                       const fs::path& rescue) {
+                                                       const std::set<Status>& retry) {
   Corpus known = read_journals(directory);
   const fs::path file = directory / "corpus.h5";
   if (fs::exists(file)) {
     try {
-      Corpus lost = read_corpus(file);
-      std::unordered_set<std::string> journalled;
-      for (const Measurement& row : known.rows) {
-        journalled.insert(task_key(row.task, row.device_class));
-      }
-      std::erase_if(lost.rows, [&](const Measurement& row) {
-        return journalled.contains(task_key(row.task, row.device_class));
-      });
-      if (!lost.rows.empty()) {
-        spdlog::warn("{} rows of {} are in no journal; they are kept", lost.rows.size(),
-                     file.string());
-        Journal journal(rescue);
-        for (const auto& run : lost.runs) journal.append(run);
-        for (const auto& sweep : lost.sweeps) journal.append(sweep);
-        for (const auto& environment : lost.environments) journal.append(environment);
-        for (const auto& device : lost.devices) journal.append(device);
-        for (const auto& row : lost.rows) journal.append(row);
-        std::move(lost.rows.begin(), lost.rows.end(), std::back_inserter(known.rows));
-      }
+      Corpus merged = read_corpus(file, false);
+      std::move(merged.rows.begin(), merged.rows.end(), std::back_inserter(known.rows));
     } catch (const DataError& error) {
       // The journals hold every row; the next merge writes a new file.
       spdlog::warn("{}; going on from the journals", error.what());
@@ -192,6 +179,7 @@ std::unordered_map<std::string, Status> finished_tasks(const fs::path& directory
     const auto [place, is_new] = finished.emplace(task_key(row.task, row.device_class), row.status);
     if (!is_new && row.status == Status::ok) place->second = Status::ok;
   }
+  std::erase_if(finished, [&](const auto& task) { return retry.contains(task.second); });
   return finished;
 }
 
@@ -347,9 +335,10 @@ void merge_at_end(const fs::path& directory) {
   if (conflicts.empty()) return;
   for (const std::string& conflict : conflicts) spdlog::error("{}", conflict);
   throw DataError(fmt::format(
-      "{}: {} row{} of its runs contradict each other; corpus.h5 stays as it was: move the "
-      "journals of the run that you do not trust, and corpus.h5, out of the directory, then --resume",
-      directory.string(), conflicts.size(), conflicts.size() == 1 ? "" : "s"));
+      "{}: {} of its runs contradict each other; corpus.h5 stays as it was: move the "
+      "journals of the run that you do not trust, and corpus.h5, out of the directory, then "
+      "--resume",
+      directory.string(), format_counted(static_cast<double>(conflicts.size()), "row")));
 }
 
 Run run_record(const World& world, const CollectOptions& options, const Plan& plan,
@@ -374,7 +363,8 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
   agree(world, [&] {
     plan = plan_of(options);
     if (options.dedicated_manager && world.size() == 1) {
-      throw UsageError("--dedicated-manager needs a second rank to measure: mpirun -n 2 forecost ...");
+      throw UsageError(
+          "--dedicated-manager needs a second rank to measure: mpirun -n 2 forecost ...");
     }
     if (options.dedicated_manager && world.rank() == 0) return;
     backend = open_backend(options.backend, request_of(world, options, plan.seed));
@@ -389,16 +379,25 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
     }
   };
   gather();
-  std::string run_id;
+  std::optional<OpenedRun> opened;  // on rank 0
   agree(world, [&] {
-    if (world.rank() == 0) {
-      run_id = open_run(options.run_directory, plan, options.shard, options.resume);
-    }
+    if (world.rank() != 0) return;
+    std::set<std::string> names;
+    for (const Device& device : group.classes()) names.insert(device.device_class);
+    opened = open_run(options.run_directory, plan, options.shard, options.resume, names);
   });
-  run_id = world.broadcast(run_id);
+  const std::string run_id = world.broadcast(opened ? opened->id : "");
   const fs::path folder = run_folder(options.run_directory, run_id);
+  std::optional<InFlight> in_flight;
   agree(world, [&] {
     log_to_file(world.rank(), folder / fmt::format("log-{}.txt", world.rank()));
+    if (backend) {
+      in_flight.emplace(folder / fmt::format("in-flight-{}", world.rank()),
+                        backend->device().device_class, options.shard);
+    }
+  });
+  opened.reset();
+  agree(world, [&] {
     if (backend) backend->probe(false);
   });
   gather();
@@ -414,14 +413,14 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
     // A run directory may hold what other shards and classes did; none of it counts but by task
     // key.
     if (manages)
-      before = remaining_tasks(plan, group,
-                               finished_tasks(options.run_directory, folder / "journal-rescued"),
+      before = remaining_tasks(plan, group, finished_tasks(options.run_directory, options.retry),
                                deaths(options.run_directory));
+    if (options.retry.contains(Status::crashed)) before.given_up.clear();
   });
   const auto given_up = lines_of(world.broadcast(joined(before.given_up), manager));
   agree(world, [&] {
     if (backend) {
-      measurer.emplace(plan, *backend, folder, world.rank(),
+      measurer.emplace(plan, *backend, *in_flight, folder / fmt::format("journal-{}", world.rank()),
                        run_record(world, options, plan, group, run_id),
                        group.neighbours(world.rank()), given_up);
     }
@@ -461,22 +460,27 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
   std::int64_t done = 0;
   for (const auto& [status, count] : outcomes) done += count;
   if (world.rank() == 0) {
-    out << fmt::format("{}: {} of {} tasks: {}\n", (options.run_directory / "corpus.h5").string(),
-                       done, total, outcomes_text(outcomes));
+    out << fmt::format("{}: {} of {}{}{}\n", (options.run_directory / "corpus.h5").string(),
+                       format_count(static_cast<double>(done)),
+                       format_counted(static_cast<double>(total), "task"),
+                       outcomes.empty() ? "" : ": ", outcomes_text(outcomes));
     if (state.done > 0) {
       out << fmt::format(
-          "{} tasks on {} device{} in {}: {:.3g} configurations per hour, duty cycle "
-          "{}\n",
-          state.done, group.devices(), group.devices() == 1 ? "" : "s", format_seconds(wall_s),
-          static_cast<double>(state.done) / wall_s * 3600,
+          "{} on {} in {}: {} configurations per hour; {} of the time in samples (duty cycle)\n",
+          format_counted(static_cast<double>(state.done), "task"),
+          format_counted(group.devices(), "device"), format_seconds(wall_s),
+          format_count(std::round(static_cast<double>(state.done) / wall_s * 3600)),
           format_percent(duty.sampling_s /
                          (duty.virtual_time ? duty.busy_s : wall_s * group.devices())));
     }
   }
   if (state.end != ScheduleEnd::finished) {
     if (world.rank() == 0) {
-      spdlog::warn("stopped early ({}) with {} tasks left; go on with: {}", why_stopped(state.end),
-                   total - done, options.resume_command);
+      const bool too_short = state.done == 0 && (state.end == ScheduleEnd::time_limit ||
+                                                 state.end == ScheduleEnd::budget);
+      spdlog::warn("stopped early ({}) with {} left; go on{} with: {}", why_stopped(state.end),
+                   format_counted(static_cast<double>(total - done), "task"),
+                   too_short ? ", with a larger limit," : "", options.resume_command);
     }
     return ExitCode::stopped;
   }
@@ -485,8 +489,12 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
     return ExitCode::done;
   }
   if (world.rank() == 0) {
-    spdlog::error("{} of {} tasks crashed, failed or timed out; the rows in {} tell why", failures,
-                  total, (options.run_directory / "corpus.h5").string());
+    spdlog::error(
+        "{} of {} crashed, failed or timed out ('forecost corpus info {}' tells why); to measure "
+        "them "
+        "again: --resume --retry failed timeout crashed",
+        format_count(static_cast<double>(failures)),
+        format_counted(static_cast<double>(total), "task"), options.run_directory.string());
   }
   return ExitCode::failures;
 }
@@ -534,7 +542,8 @@ void show_plan(const World& world, const CollectOptions& options, std::ostream& 
     out << skips.str() << "\n";
   }
 
-  TextTable hours({"device class", ">tasks", ">expected hours on one device", ">too large for it"});
+  TextTable hours(
+      {"device class", ">tasks", ">expected on one device", ">device hours", ">too large for it"});
   for (const Device& device : classes) {
     double seconds = 0;
     std::int64_t too_large = 0;
@@ -546,7 +555,7 @@ void show_plan(const World& world, const CollectOptions& options, std::ostream& 
       }
     }
     hours.add({device.device_class, format_count(static_cast<double>(plan.tasks.size())),
-               fmt::format("{:.3g}", seconds / 3600),
+               format_seconds(seconds), fmt::format("{:.2f}", seconds / 3600),
                format_count(static_cast<double>(too_large))});
   }
   out << hours.str();

@@ -3,19 +3,23 @@
 #include <filesystem>
 #include <iosfwd>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "collect/run_directory.hpp"
 #include "core/error.hpp"
+#include "data/measurement.hpp"
 #include "mpi/world.hpp"
 
 namespace forecost {
 
 struct CollectOptions {
-  std::filesystem::path sweep_file, run_directory;
+  std::string sweep;  ///< a shipped name or a file
+  std::filesystem::path run_directory;
+  std::set<Status> retry;  ///< of earlier launches: to be measured again
   std::string backend = "auto";
   std::string replay;
-  int cores = 0;  ///< 0: those that the rank is bound to
+  int cores = 0;                   ///< 0: those that the rank is bound to
   bool dedicated_manager = false;  ///< rank 0 gets no device: it hands out work and merges
   Shard shard;
   bool resume = false;

@@ -4,16 +4,21 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "collect/run_directory.hpp"
 
 namespace forecost {
 
-/// The task that a rank is measuring, in a file beside its journal: a process that dies leaves it
-/// there, so that a task that kills its process (a driver's fault, memory) is found out instead of
-/// killing every launch. A rank that is asked to stop clears it.
+/// A file beside a rank's journal that tells who is measuring what: the rank's class and shard, and
+/// the task in hand. It is locked as long as the rank lives, so that no second launch does the same
+/// work. A process that dies leaves its task there, so that one that kills its process (a driver's
+/// fault, memory) is found out instead of ending every launch. A rank that is asked to stop clears
+/// it.
 class InFlight {
  public:
   /// Creates the file; throws EnvironmentError.
-  explicit InFlight(const std::filesystem::path& file);
+  InFlight(const std::filesystem::path& file, const std::string& device_class, const Shard& shard);
   ~InFlight();
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
@@ -23,10 +28,18 @@ class InFlight {
 
  private:
   int fd_;
+  std::int64_t header_bytes_;
 };
 
-/// By task key, how often a process of an earlier launch in RUN_DIR ended while it measured the
-/// task. Files that a living rank holds (of another job) do not count.
+struct LivingRank {
+  std::string run_id, device_class;
+  Shard shard;
+};
+/// Ranks of all launches in RUN_DIR that have not ended. None where the file system has no locks.
+std::vector<LivingRank> living_ranks(const std::filesystem::path& run_directory);
+
+/// By task key, how often a process of a launch in RUN_DIR that is over ended while it measured the
+/// task.
 std::map<std::string, int> deaths(const std::filesystem::path& run_directory);
 
 }  // namespace forecost

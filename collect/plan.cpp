@@ -80,7 +80,7 @@ void sort_by_need(const TomlValue& table, const Operator& op, std::vector<Parame
 }
 
 SweepBlock parse_block(const Operator& op, const TomlValue& table) {
-  SweepBlock block{&op, table.line, table.at("samples").as_integer(1, 10'000'000), {}, {}, {}, {},
+  SweepBlock block{&op, table.line, table.at("samples").as_integer(1, 1'000'000), {}, {}, {}, {},
                    {},  {},         table.number("forward_only_share", 0, 0, 1)};
   std::vector<std::string> keys{"samples", "forward_only_share"};
   keys.insert(keys.end(), choice_keys.begin(), choice_keys.end());
@@ -312,6 +312,10 @@ Sweep parse_sweep(const TomlValue& root) {
   head.only({"name", "seed", "max_memory_bytes", "max_flops"});
   Sweep sweep;
   sweep.name = head.at("name").as_text();
+  const auto printable = [](unsigned char c) { return c >= ' ' && c != 0x7F; };
+  if (sweep.name.empty() || !std::all_of(sweep.name.begin(), sweep.name.end(), printable)) {
+    head.at("name").fail("expected a name of printable characters");
+  }
   sweep.seed = static_cast<std::uint64_t>(head.integer("seed", 1, 0));
   sweep.caps.max_memory_bytes = head.number("max_memory_bytes", sweep.caps.max_memory_bytes, 1);
   sweep.caps.max_flops = head.number("max_flops", sweep.caps.max_flops, 1);

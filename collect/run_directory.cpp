@@ -1,18 +1,21 @@
 #include "collect/run_directory.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <thread>
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "collect/in_flight.hpp"
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "data/corpus/corpus.hpp"
@@ -28,8 +31,9 @@ constexpr std::string_view scratch_prefix = ".forecost-";
 
 fs::path sweep_copy(const fs::path& directory) { return directory / "sweep.toml"; }
 
-/// Whether a launch that was killed while it opened the directory may have left the entry: a scratch
-/// file, the temporary of a file that replace_file was writing, a folder for runs without any.
+/// Whether a launch that was killed while it opened the directory may have left the entry: a
+/// scratch file, the temporary of a file that replace_file was writing, a folder for runs without
+/// any.
 bool is_leftover(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
   return name.starts_with(scratch_prefix) || name.find(".tmp-") != std::string::npos ||
@@ -51,11 +55,20 @@ bool has_run_of(const fs::path& directory, const Shard& shard) {
   return false;
 }
 
+/// The line, counted from 1, where two different texts begin to differ.
+std::ptrdiff_t first_difference(const std::string& a, const std::string& b) {
+  const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  return 1 + std::count(a.begin(), end, '\n');
+}
+
 void refuse_unless_ours(const fs::path& directory, const Plan& plan, const Shard& shard,
                         bool resume) {
   if (!fs::exists(sweep_copy(directory))) {
-    throw UsageError(fmt::format("{} is not empty and is no run directory: name another one",
-                                 directory.string()));
+    throw UsageError(fmt::format(
+        "{}: {}", directory.string(),
+        fs::exists(directory / "runs")
+            ? "its sweep.toml is missing: copy the sweep file there that it was begun with"
+            : "it is not empty and is no run directory: name another one"));
   }
   const bool beside_other_shards = shard.count > 1 && !has_run_of(directory, shard);
   if (!resume && !beside_other_shards) {
@@ -64,8 +77,32 @@ void refuse_unless_ours(const fs::path& directory, const Plan& plan, const Shard
   }
   if (read_text(sweep_copy(directory)) != plan.sweep_text) {
     throw DataError(fmt::format(
-        "{} was begun with another sweep (its copy is {}): name another run directory for this one",
-        directory.string(), sweep_copy(directory).string()));
+        "{} was begun with another sweep (its copy {} differs from line {} on): name another run "
+        "directory for this one",
+        directory.string(), sweep_copy(directory).string(),
+        first_difference(read_text(sweep_copy(directory)), plan.sweep_text)));
+  }
+}
+
+/// Two launches with the same tasks for the same class would measure everything twice, and each
+/// disturb the other. Ranks of a launch that was killed just now may take a moment to die.
+void refuse_beside_others(const fs::path& directory, const Shard& shard,
+                          const std::set<std::string>& classes) {
+  constexpr double patience_s = 10;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
+  while (true) {
+    std::string other;
+    for (const LivingRank& rank : living_ranks(directory)) {
+      if (rank.shard.overlaps(shard) && classes.contains(rank.device_class)) other = rank.run_id;
+    }
+    if (other.empty()) return;
+    if (std::chrono::steady_clock::now() > until) {
+      throw UsageError(fmt::format(
+          "{}: another launch ({}) is measuring the same tasks on the same device class: wait for "
+          "it, or give each a part by --shard",
+          directory.string(), other));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
 }
 
@@ -106,13 +143,18 @@ std::string job_name() {
 
 }  // namespace
 
+bool Shard::overlaps(const Shard& other) const {
+  return count != other.count || index == other.index;
+}
+
 std::string Shard::text() const { return fmt::format("{}of{}", index, count); }
 
 fs::path run_folder(const fs::path& directory, const std::string& id) {
   return directory / "runs" / id;
 }
 
-std::string open_run(const fs::path& directory, const Plan& plan, const Shard& shard, bool resume) {
+OpenedRun open_run(const fs::path& directory, const Plan& plan, const Shard& shard, bool resume,
+                   const std::set<std::string>& classes) {
   std::error_code error;
   if (fs::exists(directory, error)) {
     if (!fs::is_directory(directory)) {
@@ -129,13 +171,20 @@ std::string open_run(const fs::path& directory, const Plan& plan, const Shard& s
   probe_writable(directory);
   if (!fs::exists(sweep_copy(directory))) replace_text(sweep_copy(directory), plan.sweep_text);
 
+  // Launches of one moment take turns, so that the second one sees the first one's ranks.
+  OpenedRun opened{"", FileLock(directory / fmt::format("{}start-lock", scratch_prefix), 60)};
+  refuse_beside_others(directory, shard, classes);
+
   const std::string job = job_name();
   for (int attempt = 1;; ++attempt) {
     // mkdir tells whether the name was free, whoever else is trying.
     const std::string id = attempt == 1 ? fmt::format("{}-{}", job, shard.text())
                                         : fmt::format("{}.{}-{}", job, attempt, shard.text());
     const fs::path folder = run_folder(directory, id);
-    if (::mkdir(folder.c_str(), 0777) == 0) return id;
+    if (::mkdir(folder.c_str(), 0777) == 0) {
+      opened.id = id;
+      return opened;
+    }
     if (errno != EEXIST) {
       throw EnvironmentError(
           fmt::format("{}: cannot be created: {}", folder.string(), std::strerror(errno)));
@@ -144,22 +193,13 @@ std::string open_run(const fs::path& directory, const Plan& plan, const Shard& s
 }
 
 std::vector<std::string> merge_run(const fs::path& directory, bool wait) {
-  const fs::path lock = directory / fmt::format("{}merge-lock", scratch_prefix);
-  const int fd = ::open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-  if (fd >= 0 && ::flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) != 0 && errno == EWOULDBLOCK) {
-    ::close(fd);
-    return {};
-  }
+  constexpr double longest_merge_s = 600;
+  const FileLock lock(directory / fmt::format("{}merge-lock", scratch_prefix),
+                      wait ? longest_merge_s : 0);
+  if (lock.busy() && !wait) return {};
   // File systems without locks (some NFS and Lustre mounts) merge unguarded: each merge is atomic,
   // and the next one repairs what two at a time could leave.
-  try {
-    auto conflicts = merge_run_directory(directory);
-    if (fd >= 0) ::close(fd);
-    return conflicts;
-  } catch (...) {
-    if (fd >= 0) ::close(fd);
-    throw;
-  }
+  return merge_run_directory(directory);
 }
 
 }  // namespace forecost

@@ -45,6 +45,9 @@ Bound::Bound(const TomlValue& value, const Operator& op) {
     double number = 0;
     const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     if (error == std::errc() && rest == word.data() + word.size()) {
+      if (!(number > 0 && std::isfinite(number))) {
+        value.fail(fmt::format("expected positive numbers, found '{}'", word));
+      }
       factors_.push_back({divide, number, std::nullopt});
     } else {
       const auto parameters = parameters_of_key(op, word);

@@ -11,10 +11,8 @@
 
 namespace forecost {
 
-Plan load_plan(const std::filesystem::path& sweep_file) {
-  if (!std::filesystem::exists(sweep_file)) {
-    throw UsageError(fmt::format("{}: no such sweep file", sweep_file.string()));
-  }
+Plan load_plan(const std::string& name_or_file) {
+  const std::filesystem::path sweep_file = shipped_or_file("sweeps", "sweep", name_or_file);
   Plan plan;
   plan.sweep_text = read_text(sweep_file);
   plan.sweep_id = short_id(plan.sweep_text);

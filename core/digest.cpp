@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <cstring>
 #include <fstream>
-#include <thread>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "core/error.hpp"
 #include "core/file.hpp"
@@ -30,35 +26,6 @@ fs::path with_suffix(const fs::path& file, const char* suffix) {
   other += suffix;
   return other;
 }
-
-/// Holds the writers' lock of a file. NFS and Lustre mounts without flock refuse it (errno 37 or
-/// 524), and a stopped process may hold it for ever: we then go on without, since the lock only
-/// keeps two merges of one moment from listing each other's digest.
-class WriterLock {
- public:
-  explicit WriterLock(const fs::path& file) {
-    const fs::path lock = file.parent_path() / ("." + file.filename().string() + ".lock");
-    fd_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd_ < 0) return;
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK && errno != EINTR) return;
-      if (std::chrono::steady_clock::now() > until) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    held_ = true;
-  }
-  ~WriterLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  WriterLock(const WriterLock&) = delete;
-  WriterLock& operator=(const WriterLock&) = delete;
-  bool held() const { return held_; }
-
- private:
-  int fd_ = -1;
-  bool held_ = false;
-};
 
 /// What killed writers left; only under the lock, where no other writer lives.
 void remove_leftovers(const fs::path& file) {
@@ -99,7 +66,9 @@ bool contains(const std::vector<std::string>& digests, const std::string& digest
 }  // namespace
 
 void replace_with_digest(const fs::path& file, std::string_view bytes) {
-  const WriterLock lock(file);
+  // Keeps two merges of one moment from listing each other's digest. A stopped process may hold it
+  // for ever: after a while we go on without.
+  const FileLock lock(file.parent_path() / ("." + file.filename().string() + ".lock"), 30);
   if (lock.held()) remove_leftovers(file);
   const fs::path digest_file = with_suffix(file, ".sha256");
   const std::string line = fmt::format("{}  {}\n", sha256_hex(bytes), file.filename().string());
@@ -114,7 +83,10 @@ void replace_with_digest(const fs::path& file, std::string_view bytes) {
     std::ofstream out(temporary, std::ios::binary);
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     out.close();
-    if (!out) throw EnvironmentError(fmt::format("{}: cannot be written", temporary.string()));
+    if (!out) {
+      throw EnvironmentError(
+          fmt::format("{}: cannot be written: {}", temporary.string(), std::strerror(errno)));
+    }
     replace_text(digest_file, line + previous);
   });
   if (!previous.empty()) replace_text(digest_file, line);

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "core/error.hpp"
@@ -33,6 +37,34 @@ std::string read_text(const fs::path& file) {
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (in.bad()) fail(file, "cannot be read");
   return text;
+}
+
+FileLock::FileLock(const fs::path& file, double wait_s)
+    : fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) return;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(wait_s);
+  while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    busy_ = errno == EWOULDBLOCK;
+    if (!busy_ || std::chrono::steady_clock::now() >= until) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  held_ = true;
+  busy_ = false;
+}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+FileLock::FileLock(FileLock&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), held_(other.held_), busy_(other.busy_) {}
+
+FileLock& FileLock::operator=(FileLock&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  held_ = other.held_;
+  busy_ = other.busy_;
+  return *this;
 }
 
 void sync_path(const fs::path& path) {
@@ -105,6 +137,10 @@ fs::path shipped_or_file(std::string_view folder, std::string_view kind,
   const auto known = shipped_names(folder);
   if (std::find(known.begin(), known.end(), name_or_file) != known.end()) {
     return configs_directory() / folder / fmt::format("{}.toml", name_or_file);
+  }
+  if (fs::is_directory(name_or_file)) {
+    throw UsageError(fmt::format("{}: a directory, expected a TOML file or a {} by its name",
+                                 name_or_file, kind));
   }
   if (fs::exists(name_or_file)) return name_or_file;
   throw UsageError(unknown_name(kind, name_or_file, known) + ", or the path of a TOML file");

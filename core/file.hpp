@@ -19,6 +19,25 @@ void replace_file(const std::filesystem::path& file,
                   const std::function<void(const std::filesystem::path& temporary)>& write);
 void replace_text(const std::filesystem::path& file, std::string_view text);
 
+/// An advisory lock on a file of its own, held until the object or the process ends, on whatever
+/// node. Some network mounts have none (errno 37 or 524): then, and where another holds it for
+/// longer than the wait, held() is false, and `busy()` tells which.
+class FileLock {
+ public:
+  /// Creates the file; waits up to `wait_s` seconds.
+  explicit FileLock(const std::filesystem::path& file, double wait_s = 0);
+  ~FileLock();
+  FileLock(FileLock&& other) noexcept;
+  FileLock& operator=(FileLock&& other) noexcept;
+
+  bool held() const { return held_; }
+  bool busy() const { return busy_; }
+
+ private:
+  int fd_ = -1;
+  bool held_ = false, busy_ = false;
+};
+
 /// fsync of a file or directory; throws EnvironmentError.
 void sync_path(const std::filesystem::path& path);
 

@@ -1,6 +1,7 @@
 #include "core/progress.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -55,7 +56,9 @@ void Progress::print(bool last) {
     text = fmt::format("{} [{:#<{}}{:.<{}}] {:3.0f} % {}/{} {}", label_, "", full, "",
                        bar_width - full, share * 100, done_, total_, unit_);
   }
-  if (rate > 0) text += fmt::format(", {:.3g}/s", rate);
+  if (rate > 0)
+    text += fmt::format(", {}/s",
+                        rate < 1000 ? fmt::format("{:.3g}", rate) : format_count(std::round(rate)));
   if (last) {
     text += fmt::format(", took {}", format_seconds(elapsed));
   } else if (rate > 0 && total_ > done_) {

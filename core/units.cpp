@@ -56,4 +56,8 @@ std::string format_count(double count) {
   return digits;
 }
 
+std::string format_counted(double count, const std::string& singular) {
+  return format_count(count) + " " + singular + (count == 1 ? "" : "s");
+}
+
 }  // namespace forecost

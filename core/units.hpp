@@ -10,5 +10,7 @@ std::string format_bytes(double bytes);      ///< "1.50 GB" (powers of 1000)
 std::string format_si(double value, const std::string& unit);   ///< "12.3 GFLOP", "210 GFLOP/s"
 std::string format_percent(double fraction, int decimals = 1);  ///< 0.123 -> "12.3 %"
 std::string format_count(double count);                         ///< "138,357,544"
+/// "1 task", "1,903 tasks".
+std::string format_counted(double count, const std::string& singular);
 
 }  // namespace forecost

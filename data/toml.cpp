@@ -99,7 +99,8 @@ std::int64_t TomlValue::as_integer(std::int64_t min, std::int64_t max) const {
 
 double TomlValue::as_number(double min, double max) const {
   if (kind != Kind::integer && kind != Kind::number) wrong_type(*this, "a number");
-  if (!(number_ >= min && number_ <= max) || !std::isfinite(number_)) {
+  if (!std::isfinite(number_)) fail(fmt::format("expected a finite number, found {}", number_));
+  if (!(number_ >= min && number_ <= max)) {
     fail(std::isinf(max)
              ? fmt::format("expected a number of at least {}, found {}", min, number_)
              : fmt::format("expected a number from {} to {}, found {}", min, max, number_));

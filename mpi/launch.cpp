@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/error.hpp"
+#include "core/units.hpp"
 
 namespace forecost {
 
@@ -48,9 +49,9 @@ Launch read_launch(const Environ& environment) {
 void check_world_size(const Launch& launch, int world_size) {
   if (!launch.slurm_tasks || *launch.slurm_tasks == world_size) return;
   throw EnvironmentError(fmt::format(
-      "the Slurm step has SLURM_NTASKS={} tasks, but the MPI world has {} rank{}: start it with "
+      "the Slurm step has SLURM_NTASKS={} tasks, but the MPI world has {}: start it with "
       "'srun --mpi=pmix' and an MPI of the same PMIx, or use 'srun -n 1'",
-      *launch.slurm_tasks, world_size, world_size == 1 ? "" : "s"));
+      *launch.slurm_tasks, format_counted(world_size, "rank")));
 }
 
 std::string host_name() {

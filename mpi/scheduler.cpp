@@ -26,7 +26,8 @@ struct Up {
     report,   ///< a task is done
     request,  ///< send a chunk
     stop,     ///< a signal has come: everybody shall stop
-    leave     ///< nothing is in hand; waiting for the farewell
+    leave,    ///< nothing is in hand; waiting for the farewell, and still listening for signals
+    gone      ///< the last message
   } kind;
   std::int32_t outcome = 0;
   std::int64_t index = 0;
@@ -95,6 +96,7 @@ class Worker {
               report->wall_s > 0 ? report->wall_s : seconds_since(begin), report->device_s});
       }
     }
+    tell({.kind = Up::gone});
   }
 
  private:
@@ -171,6 +173,7 @@ class Manager {
         politely.pause();
       }
     }
+    say_farewell();
     if (state_.done == state_.total) {
       state_.end = ScheduleEnd::finished;
     } else if (!stopping_) {
@@ -213,8 +216,10 @@ class Manager {
         stop_all(ScheduleEnd::stop_requested);
         break;
       case Up::leave:
-        mailbox_.send(rank, bytes_of(Down::farewell));
         present_[static_cast<std::size_t>(rank)] = false;
+        break;
+      case Up::gone:
+        ++gone_;
         break;
       case Up::request: {
         // While this rank runs a task of its own it serves nobody: hand out enough for that time.
@@ -223,6 +228,23 @@ class Manager {
         for (const QueuedTask& task : chunk) text += bytes_of(task);
         mailbox_.send(rank, text);
         break;
+      }
+    }
+  }
+
+  /// Whoever has nothing left to do stays until here, so that a signal to any rank stops all.
+  void say_farewell() {
+    for (std::size_t rank = 0; rank < classes_.size(); ++rank) {
+      if (static_cast<int>(rank) != own_rank_) {
+        mailbox_.send(static_cast<int>(rank), bytes_of(Down::farewell));
+      }
+    }
+    PoliteWait politely;
+    while (gone_ + 1 < classes_.size()) {
+      if (const auto message = mailbox_.receive()) {
+        serve(message->from, value_of<Up>(message->text));
+      } else {
+        politely.pause();
       }
     }
   }
@@ -250,7 +272,8 @@ class Manager {
   const ScheduleHooks& hooks_;
   TaskQueues queues_;
   std::map<std::string, int> ranks_of_;
-  std::vector<bool> present_;  ///< workers that have not left
+  std::vector<bool> present_;  ///< workers that may have something in hand
+  std::size_t gone_ = 0;
   ScheduleState state_;
   const Clock::time_point start_ = Clock::now();
   double own_task_s_ = 0;

@@ -130,18 +130,25 @@ std::string layers_table(const NetworkTime& time, std::size_t most) {
     std::sort(shown.begin(), shown.end());
   }
   TextTable table({"layer", "op", ">forward", ">backward", ">update", ">total", ">share", ""});
-  double rest_s = time.total_s;
+  double rest_s = time.total_s, rest_forward_s = time.forward_s, rest_backward_s = time.backward_s,
+         rest_update_s = time.update_s;
   for (const std::size_t index : shown) {
     const LayerTime& layer = time.layers[index];
     rest_s -= layer.total_s();
+    rest_forward_s -= layer.forward_s;
+    rest_backward_s -= layer.backward_s;
+    rest_update_s -= layer.update_s;
     table.add({layer.name, layer.op, format_seconds(layer.forward_s),
                pass_text(time, layer.backward_s), pass_text(time, layer.update_s),
                format_seconds(layer.total_s()), format_percent(layer.total_s() / time.total_s),
                layer.outside_training_range ? "outside training range" : ""});
   }
   if (shown.size() < time.layers.size()) {
-    table.add({fmt::format("{} others", time.layers.size() - shown.size()), "", "", "", "",
-               format_seconds(rest_s), format_percent(rest_s / time.total_s), ""});
+    table.add({fmt::format("{} others", time.layers.size() - shown.size()), "",
+               format_seconds(std::max(rest_forward_s, 0.0)),
+               pass_text(time, std::max(rest_backward_s, 0.0)),
+               pass_text(time, std::max(rest_update_s, 0.0)), format_seconds(rest_s),
+               format_percent(rest_s / time.total_s), ""});
   }
   table.rule();
   table.add({"total", "", format_seconds(time.forward_s), pass_text(time, time.backward_s),

@@ -127,8 +127,11 @@ std::string evaluation_table(const Evaluation& evaluation) {
   }
   std::string text = table.str();
   text +=
-      "median and MAPE: absolute relative error of the prediction; roofline and linear: MAPE of "
-      "the baselines\n";
+      "n: configurations. median, MAPE: absolute relative error. bias: mean relative error, above "
+      "0 "
+      "where predictions are too long.\ncoverage: share inside the 90 % interval. roofline, "
+      "linear: "
+      "MAPE of the baselines. held_out: configurations kept from training.\n";
   if (evaluation.not_covered > 0) {
     text += fmt::format(
         "{} rows are of operators, passes or dtypes that the model was not trained on\n",

@@ -32,9 +32,12 @@ struct Corpus {
 /// Writes FILE and FILE.sha256 beside it: temporary file, fsync, rename. Throws EnvironmentError.
 void write_corpus(const Corpus& corpus, const std::filesystem::path& file);
 
-/// Verifies the digest before HDF5 opens the file. Throws DataError (corrupt, newer schema, not a
+/// A corpus.h5, or the one of a run directory. Throws EnvironmentError if there is none in it yet.
+std::filesystem::path corpus_file(const std::filesystem::path& file_or_run_directory);
+
+/// Takes what corpus_file() takes. Verifies the digest before HDF5 opens the file. Throws DataError (corrupt, newer schema, not a
 /// corpus) or EnvironmentError (not readable).
-Corpus read_corpus(const std::filesystem::path& file, bool with_samples = true);
+Corpus read_corpus(const std::filesystem::path& file_or_run_directory, bool with_samples = true);
 
 /// What is wrong, one line each, naming group and row; empty if all is well. Damage that stops the
 /// reading is one line too.

@@ -318,7 +318,20 @@ void write_corpus(const Corpus& corpus, const fs::path& path) {
   replace_with_digest(path, file.bytes());
 }
 
-Corpus read_corpus(const fs::path& path, bool with_samples) {
+fs::path corpus_file(const fs::path& path) {
+  if (!fs::is_directory(path)) return path;
+  const fs::path file = path / "corpus.h5";
+  if (!fs::exists(file)) {
+    throw EnvironmentError(
+        fmt::format("{0}: no corpus.h5 yet: 'forecost corpus merge {0} -o {1}' makes it from "
+                    "the journals",
+                    path.string(), file.string()));
+  }
+  return file;
+}
+
+Corpus read_corpus(const fs::path& file_or_run_directory, bool with_samples) {
+  const fs::path path = corpus_file(file_or_run_directory);
   const std::string name = path.string();
   const h5::File file = h5::File::of_bytes(read_verified(path), name);
   if (!file.has_attribute("schema") || file.string_attribute("schema") != schema_name) {

@@ -71,13 +71,15 @@ TEST(Replay, faults_hit_their_share_and_the_same_tasks_again) {
 }
 
 TEST(Replay, specs_are_read_or_refused) {
-  const auto entries = parse_replay("v100:noise=0.05:fail=0.1,none,,c.h5:noise=0");
+  const auto entries = parse_replay("v100:noise=0.05:fail=0.1,none,:noise=0,c.h5:noise=0");
   ASSERT_EQ(entries.size(), 4U);
   EXPECT_EQ(entries[0].source, "v100");
   EXPECT_EQ(entries[0].faults.noise, 0.05);
   EXPECT_EQ(entries[0].faults.fail, 0.1);
   EXPECT_EQ(entries[2].source, "");
   EXPECT_EQ(open("v100,none", 1), nullptr);
+  EXPECT_EQ(parse_replay("").size(), 1U);
+  EXPECT_THROW(parse_replay("v100,"), UsageError);
   EXPECT_THROW(parse_replay("v100:noise"), UsageError);
   EXPECT_THROW(parse_replay("v100:fail=2"), UsageError);
   EXPECT_THROW(parse_replay("v100:noise=0.1x"), UsageError);

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 Plan plan_of(const std::string& text) {
   const auto file = std::filesystem::path(testing::TempDir()) / "sweep_test.toml";
   std::ofstream(file) << text;
-  return load_plan(file);
+  return load_plan(file.string());
 }
 
 std::string error_of(const std::string& text) {
@@ -38,10 +38,6 @@ std::vector<std::string> texts(const Plan& plan) {
   return all;
 }
 
-Plan shipped(const std::string& name) {
-  return load_plan(configs_directory() / "sweeps" / (name + ".toml"));
-}
-
 const std::string head = "[sweep]\nname = 's'\nseed = 7\n";
 const std::string dense =
     "[[dense]]\nsamples = 40\nbatch = {min = 1, max = 64, scale = 'log'}\n"
@@ -57,12 +53,12 @@ TEST(Sweep, SameFileGivesTheSameTasksInTheSameOrder) {
 
 TEST(Sweep, TasksAreDistinctAndShuffled) {
   for (const auto& name : {"quickstart", "justus2018"}) {
-    const auto all = texts(shipped(name));
+    const auto all = texts(load_plan(name));
     EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size()) << name;
     EXPECT_FALSE(std::is_sorted(all.begin(), all.end()));
   }
   // A time limit must leave a fair sample: any tenth of the plan has all operators.
-  const Plan plan = shipped("quickstart");
+  const Plan plan = load_plan("quickstart");
   for (std::size_t from = 0; from < 10; ++from) {
     std::set<std::string_view> ops;
     for (std::size_t i = from * plan.tasks.size() / 10; i < (from + 1) * plan.tasks.size() / 10;
@@ -74,7 +70,7 @@ TEST(Sweep, TasksAreDistinctAndShuffled) {
 }
 
 TEST(Sweep, QuickstartFitsItsMinutesAndItsCaps) {
-  const Plan plan = shipped("quickstart");
+  const Plan plan = load_plan("quickstart");
   EXPECT_GT(plan.tasks.size(), 1000u);
   EXPECT_LT(plan.tasks.size(), 3000u);
   double seconds = 0;
@@ -97,7 +93,7 @@ TEST(Sweep, QuickstartFitsItsMinutesAndItsCaps) {
 }
 
 TEST(Sweep, AnchorsAreAlwaysPartOfThePlan) {
-  const auto all = texts(shipped("quickstart"));
+  const auto all = texts(load_plan("quickstart"));
   const std::set<std::string> planned(all.begin(), all.end());
   for (const auto& [name, batch] : {std::pair{"vgg16", 1}, {"resnet50", 1}, {"vgg-small", 32}}) {
     for (const auto& node : find_network(name).nodes) {
@@ -112,7 +108,7 @@ TEST(Sweep, AnchorsAreAlwaysPartOfThePlan) {
 }
 
 TEST(Sweep, Justus2018HasThePublishedRanges) {
-  const Plan plan = shipped("justus2018");
+  const Plan plan = load_plan("justus2018");
   std::map<std::string_view, int> optimizers;
   std::int64_t layers = 0, updates = 0, side_max = 0;
   for (const Task& task : plan.tasks) {
@@ -208,6 +204,13 @@ TEST(Sweep, ErrorsNameFileLineAndWhatWasExpected) {
   EXPECT_THAT(error_of(head + dense + "passes = 'backwards'\n"),
               HasSubstr("unknown pass 'backwards'"));
   EXPECT_THAT(error_of(head + dense + "passes = 'backward'\n"), HasSubstr("dense: unknown pass"));
+  EXPECT_THAT(error_of(head + "[[dense]]\nsamples = 1\nbatch = {min = 1, max = '9/0'}\n"
+                              "in_features = 1\nout_features = 1\n"),
+              HasSubstr("expected positive numbers, found '0'"));
+  EXPECT_THAT(error_of(head + "[[dense]]\nsamples = 1\nbatch = {min = 1, max = inf}\n"
+                              "in_features = 1\nout_features = 1\n"),
+              HasSubstr("expected a finite number"));
+  EXPECT_THAT(error_of("[sweep]\nname = ''\n" + dense), HasSubstr("printable"));
   EXPECT_THAT(error_of(head), HasSubstr("at least one block"));
   EXPECT_THAT(error_of(head + "max_flops = 1\n" + dense), HasSubstr("leave no task"));
 }

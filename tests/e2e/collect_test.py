@@ -146,10 +146,39 @@ class Refusals(CollectTest):
         self.collect("--shard", "3/2", expect=2)
 
     def test_many_failures_end_with_5_and_all_rows(self):
-        self.collect("--replay", ":fail=0.3", expect=5)
+        done = self.collect("--replay", ":fail=0.3", expect=5)
+        self.assertIn("--retry", self.errors(done)[0])
         self.assert_complete("replay")
+        self.collect("--replay", ":fail=0", "--resume", expect=5)  # what is known stays known
+        self.collect("--replay", ":fail=0", "--retry", "failed", expect=2)
+        self.collect("--replay", ":fail=0", "--resume", "--retry", "ok", expect=2)
+        done = self.collect("--replay", ":fail=0", "--resume", "--retry", "failed")
+        self.assertIn("60 of 60 tasks: 60 ok", done.stdout)
         other = self.folder / "other"
         self.collect("--replay", ":unsupported=0.3", run_directory=other)
+
+    def test_a_second_launch_does_not_do_the_same_work(self):
+        slow = ("--replay", "v100:real_delay_s=0.5")
+        first = subprocess.Popen(self.command(*slow), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(200):
+            if list(self.run_directory.glob("runs/*/journal-*")):
+                break
+            time.sleep(0.02)
+        done = self.collect(*slow, "--resume", expect=2)
+        self.assertIn("another launch", self.errors(done)[0])
+        self.assertEqual(len(list(self.run_directory.glob("runs/*"))), 1)
+        self.collect("--replay", "p100", "--resume")  # another class is other work
+        first.kill()
+        first.communicate()
+        self.collect("--replay", "v100", "--resume")
+        self.assert_complete("p100", "v100")
+
+    def test_results_that_cannot_be_written_are_no_success(self):
+        for verb in (["networks"], ["devices", "--backend", "replay", "--json"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *verb], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertEqual(len(self.errors(done)), 1)
 
     def test_plan_only_writes_nothing(self):
         done = self.collect("--plan-only", "--replay", "v100,k80")

@@ -124,6 +124,20 @@ TEST_F(SchedulerTest, a_stop_on_any_rank_reaches_all) {
   }
 }
 
+TEST_F(SchedulerTest, a_stop_on_a_rank_with_nothing_to_do_reaches_all) {
+  if (world.size() == 1) return;  // it is the one that works
+  const int idle = world.size() - 1;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto stop = [&] {
+    return world.rank() == idle &&
+           std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(300);
+  };
+  const auto state = run(world.rank() == idle ? "b" : "a",
+                         {{queue_of("a", 100000, 0.001), queue_of("b", 1, 0.001)}}, 5, 0.002, stop);
+  EXPECT_EQ(state.end, ScheduleEnd::stop_requested);
+  EXPECT_LT(state.done, 100000);
+}
+
 TEST_F(SchedulerTest, no_task_begins_that_would_end_after_the_time_limit) {
   Schedule schedule{{queue_of("a", 100000, 0.002)}};
   schedule.time_limit_s = 0.3;

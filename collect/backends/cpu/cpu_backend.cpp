@@ -69,7 +69,9 @@ class CpuBackend final : public TimingBackend {
     facts["forecost"] = version;
     facts["backend"] = "cpu";
     facts["onednn"] = fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch);
-    facts["onednn_commit"] = onednn->hash == nullptr ? "" : onednn->hash;
+    if (const std::string commit = onednn->hash == nullptr ? "" : onednn->hash; commit != "N/A") {
+      facts["onednn_commit"] = commit;
+    }
     facts["onednn_headers"] =
         fmt::format("{}.{}.{}", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH);
     facts["cpu_isa"] = cpu_isa_name();

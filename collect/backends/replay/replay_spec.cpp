@@ -60,6 +60,10 @@ std::vector<ReplayEntry> parse_replay(std::string_view text) {
   std::vector<ReplayEntry> entries;
   for (const std::string_view entry : split(text, ',')) {
     const auto parts = split(entry, ':');
+    if (entry.empty() && !text.empty()) {
+      throw UsageError(fmt::format(
+          "--replay {}: expected a device, a corpus.h5 or none on either side of a comma", text));
+    }
     ReplayEntry parsed{std::string(parts.front()), {}};
     for (std::size_t i = 1; i < parts.size(); ++i) set_option(parsed.faults, parts[i]);
     entries.push_back(std::move(parsed));
