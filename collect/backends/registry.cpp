@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "collect/backend.hpp"
 #include "collect/backends/replay/replay_backend.hpp"
@@ -19,6 +20,21 @@ const std::vector<BackendInfo>& backends() {
   return built;
 }
 
+namespace {
+
+/// Of the backends that Forecost has, those that this build lacks, and why.
+struct Missing {
+  std::string_view name, why;
+};
+constexpr Missing missing_backends[] = {
+#ifndef FORECOST_HAVE_ONEDNN
+    {"cpu", "it was built without oneDNN; FORECOST_ONEDNN=ON"},
+#endif
+    {"cuda", "it has no CUDA module"},
+};
+
+}  // namespace
+
 std::unique_ptr<TimingBackend> open_backend(std::string_view name, const DeviceRequest& request) {
   std::vector<std::string> known{"auto"};
   std::string why;
@@ -33,9 +49,16 @@ std::unique_ptr<TimingBackend> open_backend(std::string_view name, const DeviceR
       why += fmt::format("; {}: {}", backend.name, error.what());
     }
   }
+  for (const Missing& missing : missing_backends) {
+    if (missing.name == name) {
+      throw EnvironmentError(fmt::format("no backend '{}' in this build ({}); built are: {}", name,
+                                         missing.why, fmt::join(known, ", ")));
+    }
+    why += fmt::format("; {}: {}", missing.name, missing.why);
+  }
   if (name != "auto") throw UsageError(unknown_name("backend", name, known));
   throw EnvironmentError("no backend of this build has a device here" + why +
-                         (why.empty() ? " (it was built without any)" : ""));
+                         "; --replay v100 rehearses without one");
 }
 
 }  // namespace forecost
