@@ -114,7 +114,8 @@ fs::path configs_directory() {
   }
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path installed = program.parent_path().parent_path() / "share/forecost/configs";
+  const fs::path installed =
+      (program.parent_path() / FORECOST_INSTALLED_CONFIGS).lexically_normal();
   if (!error && fs::is_directory(installed)) return installed;
   if (fs::is_directory(FORECOST_SOURCE_CONFIGS)) return FORECOST_SOURCE_CONFIGS;
   throw EnvironmentError(
