@@ -26,6 +26,21 @@ constexpr Help help{
     "  forecost measure vgg-small --batch 8 32\n"
     "  forecost measure vgg-small --batch 8 --mode training --optimizer adam --model model.h5"};
 
+po::options_description options() {
+  po::options_description all;
+  // clang-format off
+  all.add_options()
+      ("batch", po::value<std::vector<std::int64_t>>()->multitoken()->composing(), "items per step")
+      ("mode", po::value<std::string>()->default_value("inference"), "inference or training")
+      ("optimizer", po::value<std::string>()->default_value("adam"), "of training")
+      ("dtype", po::value<std::string>()->default_value("f32"), "f32 or bf16")
+      ("cores", po::value<int>()->default_value(0), "cores to use; 0: all this process is bound to")
+      ("model", po::value<std::string>(), "predict the same with this model")
+      ("json", po::bool_switch(), "print one JSON object");
+  // clang-format on
+  return all;
+}
+
 #ifdef FORECOST_HAVE_ONEDNN
 
 struct Row {
@@ -97,19 +112,8 @@ std::string to_table(const std::vector<Row>& rows, const Device& device) {
 }
 
 ExitCode run(const World& world, const std::vector<std::string>& arguments) {
-  po::options_description options;
-  // clang-format off
-  options.add_options()
-      ("batch", po::value<std::vector<std::int64_t>>()->multitoken()->composing(), "items per step")
-      ("mode", po::value<std::string>()->default_value("inference"), "inference or training")
-      ("optimizer", po::value<std::string>()->default_value("adam"), "of training")
-      ("dtype", po::value<std::string>()->default_value("f32"), "f32 or bf16")
-      ("cores", po::value<int>()->default_value(0), "cores to use; 0: all this process is bound to")
-      ("model", po::value<std::string>(), "predict the same with this model")
-      ("json", po::bool_switch(), "print one JSON object");
-  // clang-format on
   po::variables_map values;
-  if (!parse(world, help, options, -1, arguments, values)) return ExitCode::done;
+  if (!parse(world, help, options(), -1, arguments, values)) return ExitCode::done;
   if (world.size() > 1) {
     throw UsageError("measure runs networks on one device: start it without mpirun or srun");
   }
@@ -166,7 +170,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
 
 ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   po::variables_map values;
-  if (!parse(world, help, {}, -1, arguments, values)) return ExitCode::done;
+  if (!parse(world, help, options(), -1, arguments, values)) return ExitCode::done;
   throw EnvironmentError("this program was built without oneDNN; build it with FORECOST_ONEDNN=ON");
 }
 
