@@ -2,8 +2,8 @@
 
 namespace forecost {
 
-/// Installs handlers that remember SIGUSR1, SIGTERM and SIGINT as a wish to stop early. A second
-/// SIGINT ends the program at once.
+/// Installs handlers that remember SIGUSR1, SIGTERM and SIGINT as a wish to stop early, on a stack
+/// of their own. A second SIGINT ends the program at once. Called once, on the main thread.
 void install_stop_handlers();
 /// The signal that asked for a stop, 0 while none did. Async-signal-safe storage, so it is the one
 /// process-wide variable of the program.
