@@ -21,7 +21,7 @@ cp "$configs/devices/v100.toml" "$configs/devices/installed-device.toml"
 cp "$configs/sweeps/quickstart.toml" "$configs/sweeps/installed-sweep.toml"
 "$forecost" networks installed-network | grep -q fc6 || fail "network of share/ not found"
 "$forecost" devices --replay installed-device | grep -q V100 || fail "device of share/ not found"
-"$forecost" collect "$configs/sweeps/installed-sweep.toml" --replay installed-device --plan-only | grep -q conv2d ||
+"$forecost" collect installed-sweep --replay installed-device --plan-only | grep -q conv2d ||
   fail "sweep of share/ not planned"
 
 # Every library is found, and none inside the build tree, which need not stay.
