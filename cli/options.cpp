@@ -35,8 +35,10 @@ bool parse(const World& world, const Help& help, const po::options_description& 
     }
     po::notify(values);
   } catch (const po::error& error) {
-    const std::string_view verb =
-        help.usage.substr(0, help.usage.find(' ', help.usage.find(' ') + 1));
+    // Up to the first word that is no name: "forecost corpus merge".
+    const auto end = help.usage.find_first_not_of("abcdefghijklmnopqrstuvwxyz ");
+    std::string_view verb = help.usage.substr(0, end);
+    verb = verb.substr(0, verb.find_last_not_of(' ') + 1);
     throw UsageError(fmt::format("{}; see '{} --help'", error.what(), verb));
   }
   const auto given = positionals(values);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/verb.hpp"
+#include "core/file.hpp"
 #include "core/table.hpp"
 #include "core/units.hpp"
 #include "data/corpus/corpus.hpp"
@@ -185,6 +186,12 @@ ExitCode merge(const World& world, const Arguments& arguments) {
   }
   if (positionals(values).empty())
     throw UsageError("corpus merge: expected corpus files or run directories");
+  const fs::path output = values["output"].as<std::string>();
+  check_output(output);
+  if (fs::exists(output) && !is_corpus(output)) {
+    throw UsageError(
+        fmt::format("-o {}: it exists and is no corpus: name another file", output.string()));
+  }
   Corpus all;
   Merger merger(all);
   for (const fs::path path : positionals(values)) {
@@ -205,7 +212,6 @@ ExitCode merge(const World& world, const Arguments& arguments) {
   }
   all.history.push_back(history_line(
       fmt::format("merged {} inputs into {} rows", positionals(values).size(), all.rows.size())));
-  const fs::path output = values["output"].as<std::string>();
   write_corpus(all, output);
   std::cout << fmt::format("{}: {} rows\n", output.string(),
                            format_count(static_cast<double>(all.rows.size())));

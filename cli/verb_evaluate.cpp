@@ -29,6 +29,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   Model model = load_model(files[0]);
   model.use(best_gemm());
   const Dataset data = load_dataset({files.begin() + 1, files.end()}, model.preset);
+  if (data.examples.empty()) throw DataError("evaluate: the corpora have no row with status ok");
   const Evaluation evaluation = evaluate(model, data.examples);
   std::cout << (values.count("json") > 0 ? evaluation_json(evaluation) + "\n"
                                          : evaluation_table(evaluation));

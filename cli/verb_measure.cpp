@@ -86,8 +86,12 @@ Json to_json(const Row& row, const Device& device) {
 }
 
 std::string to_table(const std::vector<Row>& rows, const Device& device) {
-  TextTable table({"network", ">batch", "mode", "dtype", ">measured", ">quartiles", ">predicted",
-                   ">90 % interval", ">predicted/measured"});
+  const bool predicted = !rows.empty() && rows.front().predicted.has_value();
+  std::vector<std::string> headings{"network", ">batch",    "mode",
+                                    "dtype",   ">measured", ">quartiles"};
+  if (predicted)
+    headings.insert(headings.end(), {">predicted", ">90 % interval", ">predicted/measured"});
+  TextTable table(headings);
   std::string notes;
   for (const Row& row : rows) {
     const TimingSummary& time = row.measured.times.time;
@@ -95,15 +99,20 @@ std::string to_table(const std::vector<Row>& rows, const Device& device) {
       return fmt::format("{} .. {}", format_seconds(low), format_seconds(high));
     };
     const std::string mode =
-        row.run.training ? fmt::format("training, {}", name_of(row.run.optimizer)) : "inference";
-    table.add(
-        {row.network->name, std::to_string(row.run.batch), mode,
-         std::string(name_of(row.run.dtype)), format_seconds(time.median_s),
-         interval(time.q1_s, time.q3_s),
-         row.predicted ? format_seconds(row.predicted->total_s) : "-",
-         row.predicted ? interval(row.predicted->low_s, row.predicted->high_s) : "-",
-         row.predicted ? fmt::format("{:.2f}", row.predicted->total_s / row.seconds()) : "-"});
-    if (!row.predicted) continue;
+        row.run.training ? fmt::format("training ({})", name_of(row.run.optimizer)) : "inference";
+    std::vector<std::string> cells{row.network->name,
+                                   std::to_string(row.run.batch),
+                                   mode,
+                                   std::string(name_of(row.run.dtype)),
+                                   format_seconds(time.median_s),
+                                   interval(time.q1_s, time.q3_s)};
+    if (predicted) {
+      cells.insert(cells.end(), {format_seconds(row.predicted->total_s),
+                                 interval(row.predicted->low_s, row.predicted->high_s),
+                                 fmt::format("{:.2f}", row.predicted->total_s / row.seconds())});
+    }
+    table.add(cells);
+    if (!predicted) continue;
     for (const auto& [op, count] : row.network->uncosted()) {
       notes += fmt::format("{}: {} {} measured, but not predicted\n", row.network->name, count, op);
     }
@@ -136,7 +145,14 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   NetworkRunner runner(cores);
   const Device& device = runner.device();
   std::optional<Device> known;  // with what was probed when the model's corpus was made
-  if (model) known = resolve_device(*model, device.device_class);
+  if (model) {
+    try {
+      known = resolve_device(*model, device.device_class);
+    } catch (const UsageError& error) {
+      throw UsageError(
+          fmt::format("{}; --cores chooses how many cores this device has", error.what()));
+    }
+  }
 
   MeasureRules rules;
   rules.short_kernel_s = 0;  // a step is timed as it is, however short
@@ -147,7 +163,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       try {
         row.measured = runner.measure(row.run, rules);
       } catch (const CaseRefused& refused) {
-        throw EnvironmentError(fmt::format("{}: {}", name_of(refused.status()), refused.what()));
+        throw EnvironmentError(
+            fmt::format("{}, batch {}: {}", network.name, batch, refused.what()));
       } catch (const StopAsked&) {
         return ExitCode::stopped;
       }

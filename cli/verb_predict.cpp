@@ -68,6 +68,11 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   if (!dataset_size && !values["epochs"].defaulted()) {
     throw UsageError("--epochs needs --dataset-size, the items of an epoch");
   }
+  constexpr std::int64_t most_items = 1'000'000'000'000, most_epochs = 1'000'000;
+  if (dataset_size.value_or(0) > most_items || epochs > most_epochs) {
+    throw UsageError(fmt::format("--dataset-size and --epochs: expected at most {} and {}",
+                                 most_items, most_epochs));
+  }
   const auto mode = parse_enum<Mode>(values["mode"].as<std::string>());
   const auto dtype = parse_enum<DType>(values["dtype"].as<std::string>());
   const auto optimizer = parse_enum<Optimizer>(values["optimizer"].as<std::string>());

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "cli/verb.hpp"
+#include "core/file.hpp"
 #include "core/progress.hpp"
 #include "core/stop.hpp"
 #include "core/units.hpp"
@@ -91,9 +92,12 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
 
   Dataset data;
   agree(world, [&] {
-    // Before an hour of training, not after it.
-    if (output.has_parent_path() && !fs::is_directory(output.parent_path())) {
-      throw EnvironmentError(fmt::format("{}: no such directory", output.parent_path().string()));
+    if (world.rank() == 0) {
+      check_output(output);
+      if (fs::exists(output) && !is_model(output)) {
+        throw UsageError(
+            fmt::format("-o {}: it exists and is no model: name another file", output.string()));
+      }
     }
     data = load_dataset(corpora, train.preset);
   });

@@ -100,6 +100,10 @@ std::string read_verified(const fs::path& file) {
   for (int attempt = 0;; ++attempt) {
     bytes = read_text(file);
     if (!fs::exists(digest_file)) {
+      if (!bytes.starts_with("\x89HDF")) {
+        throw DataError(
+            fmt::format("{}: not an HDF5 file, so neither corpus nor model", file.string()));
+      }
       throw DataError(
           fmt::format("{}: its digest {} is missing: copy it along (for a "
                       "file you trust, 'sha256sum' makes it)",

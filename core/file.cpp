@@ -39,6 +39,19 @@ std::string read_text(const fs::path& file) {
   return text;
 }
 
+void check_output(const fs::path& file) {
+  if (file.empty()) throw UsageError("the name of the output file is empty");
+  if (fs::is_directory(file)) {
+    throw UsageError(fmt::format("{}: a directory, expected the name of a file", file.string()));
+  }
+  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  const fs::path probe = directory / fmt::format(".forecost-probe-{}", ::getpid());
+  const int fd = ::open(probe.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0) fail(directory, "files cannot be created there");
+  ::close(fd);
+  ::unlink(probe.c_str());
+}
+
 FileLock::FileLock(const fs::path& file, double wait_s)
     : fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   if (fd_ < 0) return;

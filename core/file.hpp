@@ -8,6 +8,11 @@
 
 namespace forecost {
 
+/// Finds out before an hour of work, not after it, that a result cannot be written to `file`.
+/// Throws UsageError (a directory, an empty name) or EnvironmentError (nothing can be created
+/// there).
+void check_output(const std::filesystem::path& file);
+
 /// The whole file; throws EnvironmentError("FILE: cannot be read: reason").
 std::string read_text(const std::filesystem::path& file);
 

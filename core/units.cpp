@@ -32,6 +32,8 @@ std::string scaled(double value, const std::string& unit, int lowest, int highes
 std::string format_seconds(double seconds) {
   if (!std::isfinite(seconds)) return "-";
   if (std::fabs(seconds) < 99.95) return scaled(seconds, "s", -4, 0);
+  constexpr double year_s = 365.25 * 86400;
+  if (std::fabs(seconds) > 100 * year_s) return fmt::format("{:.3g} years", seconds / year_s);
   const auto whole = std::llround(seconds);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   const auto minutes = std::llround(seconds / 60);

@@ -1,6 +1,7 @@
 #include "predict/present.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -22,6 +23,11 @@ Json pass_json(const NetworkTime& time, double seconds) {
 
 std::string pass_text(const NetworkTime& time, double seconds) {
   return time.mode == Mode::training ? format_seconds(seconds) : "-";
+}
+
+/// Of items per second: without prefixes, which nobody expects below 1.
+std::string rate_text(double rate) {
+  return rate < 1000 ? fmt::format("{:.3g}", rate) : format_count(std::round(rate));
 }
 
 Json prediction_json(const PresentedTime& presented) {
@@ -107,7 +113,7 @@ std::string totals_table(std::span<const PresentedTime> predictions) {
         format_seconds(t.forward_s),
         pass_text(t, t.backward_s),
         pass_text(t, t.update_s),
-        format_si(static_cast<double>(t.batch) / t.total_s, ""),
+        rate_text(static_cast<double>(t.batch) / t.total_s),
         format_percent(t.outside_training_range)};
     if (runs) {
       cells.insert(cells.end(), {run ? format_seconds(run->epoch_s) : "-",

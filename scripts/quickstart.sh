@@ -28,7 +28,7 @@ step "2/6 Build the release preset (about 4 minutes on 2 cores)"
 cmake --preset release | tail -n 3
 cmake --build --preset release
 
-step "3/6 Sweep real layers on this machine's CPU under MPI (about 4 minutes)"
+step "3/6 Sweep real layers on this machine's CPU under MPI (about 2 minutes)"
 mkdir -p "$out"
 show "$forecost" devices --cores 1
 # Rank 0 hands out the work, rank 1 measures on one core: with all cores in one device, any other
@@ -38,7 +38,7 @@ if [ -d "$run" ]; then collect+=(--resume); fi
 show "${collect[@]}"
 show "$forecost" corpus info "$corpus"
 
-step "4/6 Train with 2 ranks (about a minute)"
+step "4/6 Train with 2 ranks (some 10 seconds)"
 show mpirun -n 2 --oversubscribe "$forecost" train "$corpus" -o "$model"
 
 class=$("$forecost" devices --cores 1 --json | sed -n 's/.*"class": *"\([^"]*\)".*/\1/p' | head -n 1)
@@ -47,7 +47,7 @@ for mode in inference training; do
   show "$forecost" predict "$model" --network vgg16 resnet50 --device "$class" --batch 1 --mode "$mode" --optimizer sgd
 done
 
-step "6/6 Run whole networks for real, beside their predictions (about a minute)"
+step "6/6 Run whole networks for real, beside their predictions (some 20 seconds)"
 for mode in inference training; do
   show "$forecost" measure vgg-small --batch 8 32 --mode "$mode" --optimizer adam --model "$model" --cores 1
 done

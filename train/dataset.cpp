@@ -1,7 +1,13 @@
 #include "train/dataset.hpp"
 
+#include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
+#include "data/corpus/corpus.hpp"
+#include "data/corpus/merge.hpp"
+
+#include "core/error.hpp"
 #include "core/hash.hpp"
 
 namespace forecost {
@@ -85,11 +91,24 @@ Dataset make_dataset(const Corpus& corpus, std::string_view preset) {
 }
 
 Dataset load_dataset(const std::vector<std::filesystem::path>& corpora, std::string_view preset) {
-  Dataset dataset;
-  for (const auto& file : corpora) {
-    add(dataset, read_corpus(file, false), preset);
-    dataset.corpus_hashes.push_back(sha256_hex_of_file(file));
+  // Merged, so that a row that is in two of them counts once.
+  Corpus all;
+  Merger merger(all);
+  std::vector<std::string> hashes;
+  for (const auto& given : corpora) {
+    merger.add(read_corpus(given, false));
+    std::string hash = sha256_hex_of_file(corpus_file(given));
+    if (std::find(hashes.begin(), hashes.end(), hash) == hashes.end()) {
+      hashes.push_back(std::move(hash));
+    }
   }
+  if (const auto conflicts = merger.finish(); !conflicts.empty()) {
+    throw DataError(fmt::format(
+        "the corpora contradict each other: {}{}", conflicts.front(),
+        conflicts.size() == 1 ? "" : fmt::format(" (and {} more)", conflicts.size() - 1)));
+  }
+  Dataset dataset = make_dataset(all, preset);
+  dataset.corpus_hashes = std::move(hashes);
   return dataset;
 }
 

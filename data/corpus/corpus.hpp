@@ -39,6 +39,9 @@ std::filesystem::path corpus_file(const std::filesystem::path& file_or_run_direc
 /// corpus) or EnvironmentError (not readable).
 Corpus read_corpus(const std::filesystem::path& file_or_run_directory, bool with_samples = true);
 
+/// Whether the file says that it is a corpus, of whatever version; its digest is not looked at.
+bool is_corpus(const std::filesystem::path& file);
+
 /// What is wrong, one line each, naming group and row; empty if all is well. Damage that stops the
 /// reading is one line too.
 std::vector<std::string> validate_corpus(const std::filesystem::path& file);

@@ -330,6 +330,8 @@ fs::path corpus_file(const fs::path& path) {
   return file;
 }
 
+bool is_corpus(const fs::path& file) { return h5::schema_of(file) == schema_name; }
+
 Corpus read_corpus(const fs::path& file_or_run_directory, bool with_samples) {
   const fs::path path = corpus_file(file_or_run_directory);
   const std::string name = path.string();

@@ -596,4 +596,13 @@ std::string File::bytes() const {
 
 void File::save(const std::filesystem::path& file) const { replace_text(file, bytes()); }
 
+std::string schema_of(const std::filesystem::path& file) {
+  try {
+    const File content = File::open(file);
+    return content.has_attribute("schema") ? content.string_attribute("schema") : "";
+  } catch (const std::runtime_error&) {
+    return "";
+  }
+}
+
 }  // namespace forecost::h5

@@ -143,4 +143,7 @@ class File : public Group {
   Handle file_;
 };
 
+/// The root attribute `schema`, "" if the file cannot be read, is not HDF5 or has none.
+std::string schema_of(const std::filesystem::path& file);
+
 }  // namespace forecost::h5

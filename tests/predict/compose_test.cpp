@@ -56,6 +56,20 @@ int asked(const FakePredictor& predictor, Pass pass) {
                                         [&](const Task& task) { return task.pass == pass; }));
 }
 
+TEST(ResolveDevice, NeedsAPeakAndABandwidth) {
+  const FakePredictor predictor(&one_second);
+  const auto file = (std::filesystem::path(testing::TempDir()) / "device_test.toml").string();
+  const std::string head = "name = 'd'\nvendor = 'v'\nkind = 'gpu'\nclass = 'd'\n";
+  const auto resolved = [&](const std::string& attributes) {
+    std::ofstream(file) << head << attributes;
+    return resolve_device(predictor, file).device_class;
+  };
+  EXPECT_EQ(resolved("peak_f32_flops = 1e12\nbandwidth_bytes_per_s = 1e11\n"), "d");
+  EXPECT_EQ(resolved("probed_f32_flops = 1e12\nprobed_bandwidth_bytes_per_s = 1e11\n"), "d");
+  EXPECT_THROW(resolved("peak_f32_flops = 1e12\n"), UsageError);
+  EXPECT_THROW(resolved("bandwidth_bytes_per_s = 1e11\n"), UsageError);
+}
+
 TEST(Compose, InferenceIsTheSumOfForwardPasses) {
   const Network n = four_layers();
   const Device device;

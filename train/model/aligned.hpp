@@ -6,8 +6,8 @@
 
 namespace forecost {
 
-/// Storage that starts on a cache line. Vector code peels unaligned heads, which changes the order of
-/// sums: equal alignment on every rank is part of `--deterministic`.
+/// Storage that starts on a cache line. Vector code peels unaligned heads, which changes the order
+/// of sums: equal alignment on every rank is part of `--deterministic`.
 template <class T>
 struct CacheLineAllocator {
   using value_type = T;
@@ -15,9 +15,7 @@ struct CacheLineAllocator {
   CacheLineAllocator() = default;
   template <class U>
   explicit CacheLineAllocator(const CacheLineAllocator<U>&) {}
-  T* allocate(std::size_t n) {
-    return static_cast<T*>(::operator new(n * sizeof(T), alignment));
-  }
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), alignment)); }
   void deallocate(T* p, std::size_t) { ::operator delete(p, alignment); }
   friend bool operator==(const CacheLineAllocator&, const CacheLineAllocator&) { return true; }
 };

@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include <Eigen/Dense>
 #include <fmt/format.h>
+#include <Eigen/Dense>
 
 namespace forecost {
 namespace {
@@ -12,7 +12,8 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// Non-negative least squares of three columns: the best of all subsets of columns whose
 /// unconstrained solution is non-negative. Columns are scaled, since FLOPs and 1 differ by 1e10.
-std::vector<double> non_negative_fit(const Eigen::MatrixX3d& columns, const Eigen::VectorXd& values) {
+std::vector<double> non_negative_fit(const Eigen::MatrixX3d& columns,
+                                     const Eigen::VectorXd& values) {
   Eigen::Vector3d best = Eigen::Vector3d::Zero();
   double best_error = values.squaredNorm();
   for (int subset = 1; subset < 8; ++subset) {
@@ -60,8 +61,8 @@ std::vector<Prediction> RooflineBaseline::predict(std::span<const Query> queries
 
 std::string LinearBaseline::group(const Query& query) const {
   const Task& task = query.task;
-  std::string name = fmt::format("{} {} {}", query.device->device_class, task.layer.op().name,
-                                 name_of(task.pass));
+  std::string name =
+      fmt::format("{} {} {}", query.device->device_class, task.layer.op().name, name_of(task.pass));
   if (kind_ == Kind::fair) {
     name += fmt::format(" {} {}", name_of(task.dtype), name_of(task.optimizer));
   }

@@ -28,8 +28,8 @@ class RooflineBaseline final : public Predictor {
 class LinearBaseline final : public Predictor {
  public:
   /// published: a + b FLOPs by least squares, per operator and pass, the comparison of the 2018
-  /// paper. fair: non-negative multiples of FLOPs, bytes and 1, least squares of the relative error,
-  /// per operator, pass, dtype and optimizer.
+  /// paper. fair: non-negative multiples of FLOPs, bytes and 1, least squares of the relative
+  /// error, per operator, pass, dtype and optimizer.
   enum class Kind { published, fair };
   using Coefficients = std::map<std::string, std::vector<double>>;  ///< by group: {flops, bytes, 1}
 

@@ -18,16 +18,16 @@ DeviceLimits device_limits(const Device& device, DType dtype) {
       .cache_bytes = first_known({device[Attribute::probed_cache_bytes],
                                   device[Attribute::llc_bytes], device[Attribute::l2_bytes], 32e6}),
       .l2_bytes = first_known({device[Attribute::l2_bytes], 1e6}),
-      .launch_s = first_known({device[Attribute::probed_launch_latency_s],
-                               device[Attribute::launch_latency_s], 5e-6}),
+      .launch_s = first_known(
+          {device[Attribute::probed_launch_latency_s], device[Attribute::launch_latency_s], 5e-6}),
       .cores = first_known({device[Attribute::cores], 1}),
       .clock_hz = first_known({device[Attribute::clock_hz], 2e9}),
   };
 }
 
 double bound_s(const Work& work, const DeviceLimits& limits) {
-  return limits.launch_s + std::max(work.flops / limits.peak_flops,
-                                    work.bytes() / limits.bandwidth_bytes_per_s);
+  return limits.launch_s +
+         std::max(work.flops / limits.peak_flops, work.bytes() / limits.bandwidth_bytes_per_s);
 }
 
 }  // namespace forecost

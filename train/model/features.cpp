@@ -18,7 +18,8 @@ std::vector<std::string> FeatureSchema::names() const {
 }
 
 double log_ratio_target(const Query& query, double seconds) {
-  return std::log(seconds / bound_s(query.task.work(), device_limits(*query.device, query.task.dtype)));
+  return std::log(seconds /
+                  bound_s(query.task.work(), device_limits(*query.device, query.task.dtype)));
 }
 
 double log_ratio_seconds(const Query& query, double target) {

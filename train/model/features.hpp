@@ -10,8 +10,8 @@
 
 namespace forecost {
 
-/// The features of one query, in the order in which a schema adds them: one piece of code gives names
-/// and values, so that they cannot disagree.
+/// The features of one query, in the order in which a schema adds them: one piece of code gives
+/// names and values, so that they cannot disagree.
 class Features {
  public:
   explicit Features(bool with_names = false) : with_names_(with_names) {}
@@ -26,7 +26,8 @@ class Features {
   void add_one_hot(E value) {
     for (std::size_t i = 0; i < EnumNames<E>::names.size(); ++i) {
       if (with_names_) {
-        names_.push_back(std::string(EnumNames<E>::kind) + " " + std::string(EnumNames<E>::names[i]));
+        names_.push_back(std::string(EnumNames<E>::kind) + " " +
+                         std::string(EnumNames<E>::names[i]));
       }
       values_.push_back(static_cast<std::size_t>(value) == i ? 1 : 0);
     }
@@ -41,8 +42,9 @@ class Features {
   std::vector<double> values_;
 };
 
-/// What one network of a model is told and asked: which tasks it covers, their features, and how its
-/// output is turned into seconds. One file defines a schema, one line in schemas.cpp registers it.
+/// What one network of a model is told and asked: which tasks it covers, their features, and how
+/// its output is turned into seconds. One file defines a schema, one line in schemas.cpp registers
+/// it.
 struct FeatureSchema {
   std::string_view name;
   bool (*covers)(const Task&);
@@ -64,8 +66,8 @@ std::vector<std::string> presets();
 double log_ratio_target(const Query& query, double seconds);
 double log_ratio_seconds(const Query& query, double target);
 
-/// What all schemas of the default preset begin with: work against the device's limits, pass, dtype,
-/// cache state.
+/// What all schemas of the default preset begin with: work against the device's limits, pass,
+/// dtype, cache state.
 void describe_work(const Query& query, Features& features);
 /// A matrix product of m x k by k x n as a device sees it: sizes, and what tiles of 16, 32 and 64
 /// waste at the edges.

@@ -5,8 +5,9 @@
 
 namespace forecost {
 
-/// A matrix in row-major order; `stride` is the distance of rows in elements. `transposed` means that
-/// the product uses its transpose; rows and columns are those of the operand as the product sees it.
+/// A matrix in row-major order; `stride` is the distance of rows in elements. `transposed` means
+/// that the product uses its transpose; rows and columns are those of the operand as the product
+/// sees it.
 struct MatrixView {
   const float* data;
   std::int64_t stride;

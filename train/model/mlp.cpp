@@ -77,7 +77,8 @@ void mlp_predict(const Gemm& gemm, const MlpShape& shape, std::span<const float>
   for (std::int64_t first = 0; first < rows; first += block) {
     const std::int64_t n = std::min(block, rows - first);
     mlp_hidden(gemm, shape, parameters.data(), x + first * inputs, n, workspace);
-    const float* last = workspace.hidden.empty() ? x + first * inputs : workspace.hidden.back().data();
+    const float* last =
+        workspace.hidden.empty() ? x + first * inputs : workspace.hidden.back().data();
     mlp_output(shape, parameters.data(), last, n, y + first);
   }
 }

@@ -9,9 +9,9 @@
 
 namespace forecost {
 
-/// A multi-layer perceptron with ReLU between layers and one linear output. Layer l maps widths[l] to
-/// widths[l + 1]. All parameters lie in one buffer, layer after layer: weights (in x out, row-major),
-/// then bias (out), each padded to a cache line.
+/// A multi-layer perceptron with ReLU between layers and one linear output. Layer l maps widths[l]
+/// to widths[l + 1]. All parameters lie in one buffer, layer after layer: weights (in x out,
+/// row-major), then bias (out), each padded to a cache line.
 class MlpShape {
  public:
   MlpShape() = default;

@@ -42,16 +42,16 @@ class Model final : public Predictor {
   std::uint64_t seed = 0;
   std::uint64_t split_salt = 0;
   std::vector<SchemaModel> parts;
-  std::vector<Device> training_devices;          ///< one per class
-  std::vector<std::string> holdout_classes;      ///< given by --holdout-device
-  double unseen_device_halfwidth = 0;            ///< device part for classes not trained on
+  std::vector<Device> training_devices;      ///< one per class
+  std::vector<std::string> holdout_classes;  ///< given by --holdout-device
+  double unseen_device_halfwidth = 0;        ///< device part for classes not trained on
   LinearBaseline::Coefficients linear_published, linear_fair;
   std::vector<std::string> corpus_hashes, history;
-  std::string scores_json;                       ///< held-out scores at the end of training
+  std::string scores_json;  ///< held-out scores at the end of training
 
   std::string_view name() const override { return preset; }
-  /// A pass that no schema of the preset covers, and a combination of operator, pass and dtype without
-  /// training rows, throw UsageError that lists the known ones.
+  /// A pass that no schema of the preset covers, and a combination of operator, pass and dtype
+  /// without training rows, throw UsageError that lists the known ones.
   std::vector<Prediction> predict(std::span<const Query> queries) const override;
   std::span<const Device> devices() const override { return training_devices; }
   bool trained_on(const Device& device) const;
@@ -73,8 +73,10 @@ Floats inputs_of(const SchemaModel& part, std::span<const Query> queries);
 
 /// FILE and FILE.sha256 beside it, each replaced atomically. Throws EnvironmentError.
 void save_model(const Model& model, const std::filesystem::path& file);
-/// Verifies the digest first. Throws EnvironmentError (unreadable) or DataError (corrupt, not a model,
-/// other version or feature schema).
+/// Verifies the digest first. Throws EnvironmentError (unreadable) or DataError (corrupt, not a
+/// model, other version or feature schema).
 Model load_model(const std::filesystem::path& file);
+/// Whether the file says that it is a model, of whatever version; its digest is not looked at.
+bool is_model(const std::filesystem::path& file);
 
 }  // namespace forecost

@@ -14,6 +14,8 @@ namespace {
 
 std::span<const float> span_of(const Floats& values) { return {values.data(), values.size()}; }
 
+constexpr const char* schema_name = "forecost model";
+
 std::string schema_hash(const std::vector<std::string>& names) {
   std::string joined;
   for (const std::string& name : names) joined += name + "\n";
@@ -78,12 +80,14 @@ void write_part(h5::Group group, const SchemaModel& part) {
   }
 }
 
-SchemaModel read_part(const h5::Group& group, const FeatureSchema& schema, const std::string& file) {
+SchemaModel read_part(const h5::Group& group, const FeatureSchema& schema,
+                      const std::string& file) {
   SchemaModel part;
   part.schema = &schema;
   if (group.read_strings("features") != schema.names()) {
-    throw DataError(fmt::format("{}: its features for {} are not those of forecost {}; train it again",
-                                file, schema.name, version));
+    throw DataError(
+        fmt::format("{}: its features for {} are not those of forecost {}; train it again", file,
+                    schema.name, version));
   }
   part.target_mean = group.double_attribute("target_mean");
   part.target_scale = group.double_attribute("target_scale");
@@ -96,7 +100,8 @@ SchemaModel read_part(const h5::Group& group, const FeatureSchema& schema, const
   const auto widths = group.read<std::int64_t>("widths");
   const auto features = static_cast<std::int64_t>(schema.names().size());
   const bool sound =
-      widths.size() >= 2 && widths.back() == 1 && widths[0] == static_cast<std::int64_t>(n.kept.size()) &&
+      widths.size() >= 2 && widths.back() == 1 &&
+      widths[0] == static_cast<std::int64_t>(n.kept.size()) &&
       n.min.size() == static_cast<std::size_t>(features) && n.max.size() == n.min.size() &&
       n.mean.size() == n.kept.size() && n.scale.size() == n.kept.size() &&
       std::all_of(n.kept.begin(), n.kept.end(), [&](auto f) { return f >= 0 && f < features; });
@@ -105,7 +110,8 @@ SchemaModel read_part(const h5::Group& group, const FeatureSchema& schema, const
   part.trained = group.read_strings("trained");
   const auto passes = group.read_strings("interval_pass");
   const auto halfwidths = group.read<double>("interval_log_halfwidth");
-  for (std::size_t i = 0; i < passes.size(); ++i) part.layer_halfwidth[passes[i]] = halfwidths.at(i);
+  for (std::size_t i = 0; i < passes.size(); ++i)
+    part.layer_halfwidth[passes[i]] = halfwidths.at(i);
   for (const std::string& name : group.groups()) {
     const h5::Group member = group.group(name);
     Floats parameters(part.shape.size());
@@ -134,7 +140,7 @@ SchemaModel read_part(const h5::Group& group, const FeatureSchema& schema, const
 
 void save_model(const Model& model, const std::filesystem::path& file) {
   h5::File root = h5::File::create(file.string());
-  root.set_attribute("schema", "forecost model");
+  root.set_attribute("schema", schema_name);
   root.set_attribute("schema_version", std::int64_t{model_schema_version});
   root.set_attribute("forecost_version", version);
   root.set_attribute("preset", model.preset);
@@ -158,16 +164,19 @@ void save_model(const Model& model, const std::filesystem::path& file) {
   replace_with_digest(file, root.bytes());
 }
 
+bool is_model(const std::filesystem::path& file) { return h5::schema_of(file) == schema_name; }
+
 Model load_model(const std::filesystem::path& file) {
   const std::string name = file.string();
   const h5::File root = h5::File::of_bytes(read_verified(file), name);
-  if (!root.has_attribute("schema") || root.string_attribute("schema") != "forecost model") {
+  if (!root.has_attribute("schema") || root.string_attribute("schema") != schema_name) {
     throw DataError(fmt::format("{}: not a Forecost model ('forecost train' makes one)", name));
   }
   const std::int64_t found = root.int_attribute("schema_version");
   if (found != model_schema_version) {
-    throw DataError(fmt::format("{}: model schema version {}, this forecost reads {}; train it again",
-                                name, found, model_schema_version));
+    throw DataError(
+        fmt::format("{}: model schema version {}, this forecost reads {}; train it again", name,
+                    found, model_schema_version));
   }
   Model model;
   model.preset = root.string_attribute("preset");

@@ -35,8 +35,8 @@ Normaliser Normaliser::fit(std::span<const double> values, std::size_t features)
 
 void Normaliser::apply(std::span<const double> features, float* inputs) const {
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    inputs[i] = static_cast<float>(
-        (features[static_cast<std::size_t>(kept[i])] - mean[i]) / scale[i]);
+    inputs[i] =
+        static_cast<float>((features[static_cast<std::size_t>(kept[i])] - mean[i]) / scale[i]);
   }
 }
 

@@ -15,8 +15,8 @@ struct Query {
   const Device* device;
 };
 
-/// A predicted time with a 90 % interval, in two parts, since errors of one device are shared by all
-/// of its layers while errors of layers average out: exp(+-half-width) are the factors.
+/// A predicted time with a 90 % interval, in two parts, since errors of one device are shared by
+/// all of its layers while errors of layers average out: exp(+-half-width) are the factors.
 struct Prediction {
   double seconds = 0;
   double layer_log_halfwidth = 0;
@@ -33,8 +33,8 @@ class Predictor {
  public:
   virtual ~Predictor() = default;
   virtual std::string_view name() const = 0;
-  /// One answer per query, in order. Throws UsageError for an operator, pass or dtype that the model
-  /// was not trained on.
+  /// One answer per query, in order. Throws UsageError for an operator, pass or dtype that the
+  /// model was not trained on.
   virtual std::vector<Prediction> predict(std::span<const Query> queries) const = 0;
   /// Devices of the training corpora, one per class.
   virtual std::span<const Device> devices() const = 0;

@@ -21,9 +21,14 @@ void describe(const Query& query, Features& features) {
   describe_work(query, features);
   // The product that an implicit-GEMM algorithm computes for each group.
   switch (query.task.pass) {
-    case Pass::backward_data: describe_product(batch * in_side, in, out * taps, features); break;
-    case Pass::backward_weights: describe_product(in * taps, out, batch * out_side, features); break;
-    default: describe_product(batch * out_side, out, in * taps, features);
+    case Pass::backward_data:
+      describe_product(batch * in_side, in, out * taps, features);
+      break;
+    case Pass::backward_weights:
+      describe_product(in * taps, out, batch * out_side, features);
+      break;
+    default:
+      describe_product(batch * out_side, out, in * taps, features);
   }
   const DeviceLimits limits = device_limits(*query.device, query.task.dtype);
   const double size = bytes_of(query.task.dtype);
@@ -47,7 +52,8 @@ void describe(const Query& query, Features& features) {
   features.add_log("log dilation", d(s.dilation_h * s.dilation_w));
   features.add_log("log inside share", s.inside_share(), 1e-3);
   const auto waste = [](double extent, double tile) {
-    return (std::max(extent, 1.0) + tile - 1 - std::fmod(extent + tile - 1, tile)) / std::max(extent, 1.0);
+    return (std::max(extent, 1.0) + tile - 1 - std::fmod(extent + tile - 1, tile)) /
+           std::max(extent, 1.0);
   };
   features.add_log("waste channels in/16", waste(in, 16));
   features.add_log("waste channels out/16", waste(out, 16));
@@ -59,8 +65,10 @@ void describe(const Query& query, Features& features) {
   features.add("channels out by 16", s.out_channels % 16 == 0 ? 1 : 0);
   features.add_log("log weights/l2", size * d(s.weight_elements()) / limits.l2_bytes, 1e-6);
   features.add_log("log image/l2", size * d(s.in_channels) * in_side / limits.l2_bytes, 1e-6);
-  features.add_log("log input/cache", size * batch * d(s.in_channels) * in_side / limits.cache_bytes, 1e-6);
-  features.add_log("log output/cache", size * batch * d(s.out_channels) * out_side / limits.cache_bytes, 1e-6);
+  features.add_log("log input/cache",
+                   size * batch * d(s.in_channels) * in_side / limits.cache_bytes, 1e-6);
+  features.add_log("log output/cache",
+                   size * batch * d(s.out_channels) * out_side / limits.cache_bytes, 1e-6);
   features.add("bias", s.bias ? 1 : 0);
   features.add_one_hot(s.activation);
 }
@@ -73,8 +81,9 @@ const FeatureSchema convolution_schema{
     .describe = &describe,
     .target = &log_ratio_target,
     .seconds = &log_ratio_seconds,
-    .example = "forward f32 none cold heuristic conv2d batch=1 in_channels=1 out_channels=1 in_h=1 in_w=1 "
-               "kernel_h=1 kernel_w=1",
+    .example =
+        "forward f32 none cold heuristic conv2d batch=1 in_channels=1 out_channels=1 in_h=1 in_w=1 "
+        "kernel_h=1 kernel_w=1",
 };
 
 }  // namespace forecost

@@ -14,9 +14,14 @@ void describe(const Query& query, Features& features) {
              out = static_cast<double>(s.out_features);
   describe_work(query, features);
   switch (query.task.pass) {
-    case Pass::backward_data: describe_product(batch, in, out, features); break;
-    case Pass::backward_weights: describe_product(in, out, batch, features); break;
-    default: describe_product(batch, out, in, features);
+    case Pass::backward_data:
+      describe_product(batch, in, out, features);
+      break;
+    case Pass::backward_weights:
+      describe_product(in, out, batch, features);
+      break;
+    default:
+      describe_product(batch, out, in, features);
   }
   const DeviceLimits limits = device_limits(*query.device, query.task.dtype);
   const double size = bytes_of(query.task.dtype);

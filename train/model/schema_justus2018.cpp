@@ -64,8 +64,9 @@ const FeatureSchema justus2018_conv2d_schema{
     .describe = &describe_conv2d,
     .target = &target,
     .seconds = &seconds,
-    .example = "forward f32 none cold heuristic conv2d batch=1 in_channels=1 out_channels=1 in_h=1 in_w=1 "
-               "kernel_h=1 kernel_w=1",
+    .example =
+        "forward f32 none cold heuristic conv2d batch=1 in_channels=1 out_channels=1 in_h=1 in_w=1 "
+        "kernel_h=1 kernel_w=1",
 };
 
 const FeatureSchema justus2018_dense_schema{

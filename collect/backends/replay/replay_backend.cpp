@@ -68,9 +68,12 @@ class CorpusRows final : public Source {
   CorpusRows(const Corpus& corpus, const std::string& device_class) {
     for (const Measurement& row : corpus.rows) {
       if (row.device_class != device_class || row.replicate != 0) continue;
-      rows_[task_text(row.task)] = row.status == Status::ok
-                                       ? Answer{row.status, row.time.median_s, row.implementation}
-                                       : Answer{row.status, 0, row.reason};
+      Answer& answer = rows_[task_text(row.task)];
+      if (row.status == Status::ok) {
+        answer = {row.status, row.time.median_s, row.implementation};
+      } else if (answer.status != Status::ok || answer.run_s == 0) {
+        answer = {row.status, 0, row.reason};  // a failure beside an ok row, on another device, say
+      }
     }
   }
 
