@@ -71,6 +71,10 @@ class TimingBackend {
   virtual const Device& device() const = 0;
   /// Fills probed attributes of device() in a few seconds (peak per dtype, bandwidth, caches).
   virtual void probe(bool thorough) = 0;
+  /// Where a time beats what a probe found: probes again and keeps the larger limits, since what
+  /// else ran during the first probe can only have lowered them. No case may be prepared. False if
+  /// there is nothing to probe, or it was asked often enough.
+  virtual bool confirm_limits() { return false; }
   virtual Environment environment() const = 0;
   /// The processors of this host that the device consists of; empty where it is none of them. Two
   /// ranks of a host must share neither these nor a UUID.

@@ -102,7 +102,7 @@ class Measurer {
     journal_.append(run);
     journal_.append(SweepRecord{plan.sweep_id, plan.name, plan.sweep_text});
     journal_.append(environment_);
-    journal_.append(backend.device());
+    record_device();
   }
 
   std::optional<TaskReport> execute(std::int64_t index) {
@@ -126,6 +126,7 @@ class Measurer {
     last_end_ = Clock::now();
     worked_ = true;
     if (!row) return std::nullopt;
+    record_device();
     row->environment_id = environment_.id();
     row->run_id = run_id_;
     row->concurrent_ranks = neighbours_;
@@ -137,6 +138,14 @@ class Measurer {
     busy_s_ += device_s;
     if (!std::isnan(row->sampling_s)) sampling_s_ += row->sampling_s;
     return TaskReport{seconds_since(begin), device_s, static_cast<int>(row->status)};
+  }
+
+  /// Its limits change where a second probe found larger ones.
+  void record_device() {
+    std::string description = device_toml(backend_.device());
+    if (description == recorded_device_) return;
+    journal_.append(backend_.device());
+    recorded_device_ = std::move(description);
   }
 
   void sync() { journal_.sync(); }
@@ -153,6 +162,7 @@ class Measurer {
   const std::string run_id_;
   const int neighbours_;
   const std::set<std::string> given_up_;  ///< task keys
+  std::string recorded_device_;
   Clock::time_point last_end_;
   bool worked_ = false;
   double busy_s_ = 0, sampling_s_ = 0;

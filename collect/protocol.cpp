@@ -153,7 +153,7 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
                                   format_bytes(available)));
   }
   if (stop_signal() != 0) throw StopAsked{};
-  const std::unique_ptr<PreparedCase> prepared = backend.prepare(row.task, seed);
+  std::unique_ptr<PreparedCase> prepared = backend.prepare(row.task, seed);
   const CaseInfo& info = prepared->info();
   row.implementation = info.implementation;
   row.memory_bytes = info.memory_bytes;
@@ -188,10 +188,14 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
            fmt::format("samples were throttled, also after {} retakes", max_retakes));
     return;
   }
-  if (const auto why =
-          implausible(row.task, row.time.median_s, backend.device(), info.implementation)) {
-    refuse(row, Status::implausible, *why);
-  }
+  const auto judge = [&] {
+    return implausible(row.task, row.time.median_s, backend.device(), row.implementation);
+  };
+  auto why = judge();
+  if (!why) return;
+  prepared.reset();
+  if (backend.confirm_limits()) why = judge();
+  if (why) refuse(row, Status::implausible, *why);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Script {
   std::function<bool(int)> throttled = [](int) { return false; };
   std::string implementation = "scripted";
   double free_memory = 1e12;
+  std::optional<double> confirmed_flops;
 };
 
 struct Seen {
@@ -69,6 +70,11 @@ class ScriptedBackend final : public TimingBackend {
   Protocol protocol() const override { return Protocol::virtual_clock; }
   const Device& device() const override { return device_; }
   void probe(bool) override {}
+  bool confirm_limits() override {
+    if (!script_.confirmed_flops) return false;
+    device_.set(Attribute::probed_f32_flops, *script_.confirmed_flops);
+    return true;
+  }
   Environment environment() const override { return {}; }
   double free_memory_bytes() const override { return script_.free_memory; }
   std::optional<std::string> unsupported(const Task&) const override { return script_.unsupported; }
@@ -222,6 +228,21 @@ TEST(Implausible, ComparesWithWhatTheDeviceReaches) {
   EXPECT_FALSE(implausible(hot, 3e-3, device, ""));  // its cache is unknown
   device.set(Attribute::probed_cache_bandwidth_bytes_per_s, 2e9);
   EXPECT_TRUE(implausible(hot, 3e-3, device, ""));
+}
+
+// Another program may have slowed the probe down: it is asked again before a row is refused.
+TEST(Implausible, IsJudgedByASecondProbe) {
+  Device device;
+  const Task large{Layer::parse("dense batch=1000 in_features=1000 out_features=1000 bias=0")};
+  const double flops = large.work().flops;
+  device.set(Attribute::probed_f32_flops, flops / 2e-3);  // a run takes 1 ms
+  const auto status = [&](std::optional<double> confirmed) {
+    ScriptedBackend backend({.run_s = 1e-3, .confirmed_flops = confirmed}, device);
+    return measured(backend, large).status;
+  };
+  EXPECT_EQ(status(std::nullopt), Status::implausible);
+  EXPECT_EQ(status(flops / 1.5e-3), Status::implausible);
+  EXPECT_EQ(status(flops / 1e-3), Status::ok);
 }
 
 // A kernel may leave out the products with padding: 1 of 9 taps of this one meet the image.
