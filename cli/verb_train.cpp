@@ -36,7 +36,7 @@ po::options_description options() {
       "device", po::value<std::string>()->default_value("auto"), "where to train: auto or cpu")(
       "holdout-device", po::value<std::vector<std::string>>()->composing(),
       "a device class whose rows do not train; may be repeated")(
-      "seed", po::value<std::uint64_t>()->default_value(1), "of split, weights and order")(
+      "seed", po::value<std::int64_t>()->default_value(1), "of split, weights and order")(
       "epochs", po::value<int>(), "passes over the rows (the preset's own unless told)")(
       "batch", po::value<std::int64_t>(), "rows of a step, over all ranks")(
       "deterministic", "the same bits on any number of ranks; slower")(
@@ -64,7 +64,7 @@ TrainOptions train_options(const po::variables_map& values) {
   const std::vector<std::string> known{"auto", "cpu", "cuda"};
   if (device != "auto" && device != "cpu")
     throw UsageError(unknown_name("training device", device, known));
-  options.seed = values["seed"].as<std::uint64_t>();
+  options.seed = static_cast<std::uint64_t>(count_of(values, "seed", 0));
   options.sharing = values.count("deterministic") > 0 ? Sharing::deterministic : Sharing::fast;
   if (values.count("holdout-device") > 0) {
     options.holdout_classes = values["holdout-device"].as<std::vector<std::string>>();

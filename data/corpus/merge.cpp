@@ -11,7 +11,6 @@
 #include <spdlog/spdlog.h>
 
 #include "core/error.hpp"
-#include "core/units.hpp"
 #include "core/version.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/journal.hpp"
@@ -147,9 +146,9 @@ void Merger::add(const Measurement& row) {
   if (same_values(known, row)) {
     if (known.samples_s.empty()) known = row;
   } else if (ok && row.run_id != known.run_id) {
-    conflicts_.push_back(fmt::format("{}: run {} has {}, run {} has {}", key, known.run_id,
-                                     format_seconds(known.time.median_s), row.run_id,
-                                     format_seconds(row.time.median_s)));
+    conflicts_.push_back(fmt::format("{}: run {} has {:.6g} s, run {} has {:.6g} s", key,
+                                     known.run_id, known.time.median_s, row.run_id,
+                                     row.time.median_s));
   } else if (started_later(row, known)) {
     known = row;  // failures may repeat, and a run may measure again what it lost
   }
