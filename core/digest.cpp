@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,6 +26,11 @@ fs::path with_suffix(const fs::path& file, const char* suffix) {
   fs::path other = file;
   other += suffix;
   return other;
+}
+
+/// Held by writers.
+fs::path lock_file(const fs::path& file) {
+  return file.parent_path() / ("." + file.filename().string() + ".lock");
 }
 
 /// What killed writers left; only under the lock, where no other writer lives.
@@ -68,7 +74,7 @@ bool contains(const std::vector<std::string>& digests, const std::string& digest
 void replace_with_digest(const fs::path& file, std::string_view bytes) {
   // Keeps two merges of one moment from listing each other's digest. A stopped process may hold it
   // for ever: after a while we go on without.
-  const FileLock lock(file.parent_path() / ("." + file.filename().string() + ".lock"), 30);
+  const FileLock lock(lock_file(file), 30);
   if (lock.held()) remove_leftovers(file);
   const fs::path digest_file = with_suffix(file, ".sha256");
   const std::string line = fmt::format("{}  {}\n", sha256_hex(bytes), file.filename().string());
@@ -95,9 +101,11 @@ void replace_with_digest(const fs::path& file, std::string_view bytes) {
 std::string read_verified(const fs::path& file) {
   const fs::path digest_file = with_suffix(file, ".sha256");
   std::string bytes, digests;
-  // A writer may have replaced both between our two reads: then they have changed, and we look
-  // again.
+  // A writer may have replaced both between our two reads: then we look again while it waits. Where
+  // we may not lock, they must at least have changed.
+  std::optional<FileLock> lock;
   for (int attempt = 0;; ++attempt) {
+    if (attempt == 1) lock.emplace(lock_file(file), 5);
     bytes = read_text(file);
     if (!fs::exists(digest_file)) {
       if (!bytes.starts_with("\x89HDF")) {
