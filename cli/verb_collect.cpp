@@ -95,11 +95,11 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     collecting.sweep = files.front();
     if (values.count("output") > 0) {
       collecting.run_directory = values["output"].as<std::string>();
+      if (collecting.run_directory.empty()) {
+        throw UsageError("-o: the name of the run directory is empty");
+      }
     } else if (values.count("plan-only") == 0) {
       throw UsageError(fmt::format("no run directory (-o); usage: {}", help.usage));
-    }
-    if (values.count("output") > 0 && collecting.run_directory.empty()) {
-      throw UsageError("-o: the name of the run directory is empty");
     }
     collecting.backend = values["backend"].as<std::string>();
     collecting.replay = values["replay"].as<std::string>();

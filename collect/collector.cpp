@@ -142,10 +142,9 @@ class Measurer {
 
   /// Its limits change where a second probe found larger ones.
   void record_device() {
-    std::string description = device_toml(backend_.device());
-    if (description == recorded_device_) return;
+    if (backend_.device() == recorded_device_) return;
     journal_.append(backend_.device());
-    recorded_device_ = std::move(description);
+    recorded_device_ = backend_.device();
   }
 
   void sync() { journal_.sync(); }
@@ -162,7 +161,7 @@ class Measurer {
   const std::string run_id_;
   const int neighbours_;
   const std::set<std::string> given_up_;  ///< task keys
-  std::string recorded_device_;
+  Device recorded_device_;
   Clock::time_point last_end_;
   bool worked_ = false;
   double busy_s_ = 0, sampling_s_ = 0;

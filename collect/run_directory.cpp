@@ -106,24 +106,6 @@ void refuse_beside_others(const fs::path& directory, const Shard& shard,
   }
 }
 
-/// Creates, writes, renames and deletes, so that hours of work do not end at a read-only directory.
-void probe_writable(const fs::path& directory) {
-  const fs::path file = directory / fmt::format("{}probe-{}", scratch_prefix, ::getpid());
-  fs::path renamed = file;
-  renamed += "-renamed";
-  const auto fail = [&](const char* what) {
-    throw EnvironmentError(fmt::format("{}: files cannot be {} there: {}", directory.string(), what,
-                                       std::strerror(errno)));
-  };
-  const int fd = ::open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-  if (fd < 0) fail("created");
-  const bool written = ::write(fd, "probe", 5) == 5;
-  ::close(fd);
-  if (!written) fail("written");
-  if (std::rename(file.c_str(), renamed.c_str()) != 0) fail("renamed");
-  if (::unlink(renamed.c_str()) != 0) fail("deleted");
-}
-
 /// What tells this launch from others: the Slurm job with its restarts and steps, else the time and
 /// the process.
 std::string job_name() {
@@ -168,7 +150,7 @@ OpenedRun open_run(const fs::path& directory, const Plan& plan, const Shard& sha
     throw EnvironmentError(fmt::format("{}: the run directory cannot be created: {}",
                                        directory.string(), error.message()));
   }
-  probe_writable(directory);
+  check_writable(directory);
   if (!fs::exists(sweep_copy(directory))) replace_text(sweep_copy(directory), plan.sweep_text);
 
   // Launches of one moment take turns, so that the second one sees the first one's ranks.

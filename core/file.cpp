@@ -39,17 +39,27 @@ std::string read_text(const fs::path& file) {
   return text;
 }
 
+void check_writable(const fs::path& directory) {
+  const fs::path file = directory / fmt::format(".forecost-probe-{}", ::getpid());
+  fs::path renamed = file;
+  renamed += "-renamed";
+  const int fd = ::open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0) fail(directory, "files cannot be created there");
+  const bool written = ::write(fd, "probe", 5) == 5;
+  ::close(fd);
+  if (!written) fail(directory, "files cannot be written there");
+  if (std::rename(file.c_str(), renamed.c_str()) != 0) {
+    fail(directory, "files cannot be renamed there");
+  }
+  if (::unlink(renamed.c_str()) != 0) fail(directory, "files cannot be deleted there");
+}
+
 void check_output(const fs::path& file) {
   if (file.empty()) throw UsageError("the name of the output file is empty");
   if (fs::is_directory(file)) {
     throw UsageError(fmt::format("{}: a directory, expected the name of a file", file.string()));
   }
-  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  const fs::path probe = directory / fmt::format(".forecost-probe-{}", ::getpid());
-  const int fd = ::open(probe.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-  if (fd < 0) fail(directory, "files cannot be created there");
-  ::close(fd);
-  ::unlink(probe.c_str());
+  check_writable(file.has_parent_path() ? file.parent_path() : fs::path("."));
 }
 
 FileLock::FileLock(const fs::path& file, double wait_s)

@@ -8,9 +8,11 @@
 
 namespace forecost {
 
-/// Finds out before an hour of work, not after it, that a result cannot be written to `file`.
-/// Throws UsageError (a directory, an empty name) or EnvironmentError (nothing can be created
-/// there).
+/// Creates, writes, renames and deletes a file there, so that hours of work do not end at a
+/// read-only directory. Throws EnvironmentError that says which of these failed, and why.
+void check_writable(const std::filesystem::path& directory);
+/// Finds out before the work that a result cannot be written to `file`. Throws UsageError (a
+/// directory, an empty name) or what check_writable() throws.
 void check_output(const std::filesystem::path& file);
 
 /// The whole file; throws EnvironmentError("FILE: cannot be read: reason").

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -81,6 +82,15 @@ double Device::bandwidth_bytes_per_s() const {
   return has(Attribute::probed_bandwidth_bytes_per_s)
              ? (*this)[Attribute::probed_bandwidth_bytes_per_s]
              : (*this)[Attribute::bandwidth_bytes_per_s];
+}
+
+bool Device::operator==(const Device& other) const {
+  const auto identity = [](const Device& d) {
+    return std::tie(d.name, d.vendor, d.kind, d.device_class, d.uuid, d.host);
+  };
+  return identity(*this) == identity(other) &&
+         std::equal(attributes_.begin(), attributes_.end(), other.attributes_.begin(),
+                    [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); });
 }
 
 std::string Device::id() const { return short_id(uuid + "\n" + device_class + "\n" + host); }

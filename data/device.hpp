@@ -82,6 +82,9 @@ class Device {
   double peak_flops(DType dtype) const;
   double bandwidth_bytes_per_s() const;
 
+  /// Of identity and all attributes; unknown ones are equal.
+  bool operator==(const Device& other) const;
+
   /// Identifies the device in a corpus: of uuid and class, so that a new probe does not make a new
   /// device.
   std::string id() const;

@@ -20,29 +20,18 @@
 #include "data/corpus/frames.hpp"
 #include "data/corpus/journal.hpp"
 #include "data/h5/h5.hpp"
+#include "tests/card.hpp"
 
 namespace forecost {
 namespace {
 
 namespace fs = std::filesystem;
 
-Device device_named(const std::string& uuid) {
-  Device device;
-  device.name = "Card µ";
-  device.vendor = "V";
-  device.kind = "gpu";
-  device.device_class = "card";
-  device.uuid = uuid;
-  device.host = "node1";
-  device.set(Attribute::clock_hz, 1.5e9);
-  return device;
-}
-
 Measurement row_of(std::int64_t batch, const std::string& run = "r1") {
   Measurement row{
       .task = {.layer =
                    Layer("dense", {{"batch", batch}, {"in_features", 3}, {"out_features", 4}})}};
-  const Device device = device_named("u1");
+  const Device device = card("u1");
   row.device_class = device.device_class;
   row.device_id = device.id();
   row.environment_id = Environment{{{"library", "1.0"}}}.id();
@@ -57,18 +46,12 @@ Measurement row_of(std::int64_t batch, const std::string& run = "r1") {
 
 Corpus small_corpus() {
   Corpus corpus;
-  corpus.devices = {device_named("u1")};
+  corpus.devices = {card("u1")};
   corpus.environments = {{{{"library", "1.0"}}}};
   corpus.sweeps = {{"s1", "sweep", "[sweep]\nname = \"ü\"\n"}};
   corpus.runs = {{"r1", {{"command", "forecost collect"}}}};
   for (const std::int64_t batch : {3, 1, 2}) corpus.rows.push_back(row_of(batch));
-  Measurement conv{
-      .task = {.layer = Layer::parse("conv2d batch=1 in_channels=2 out_channels=2 in_h=5 in_w=5 "
-                                     "kernel_h=3 kernel_w=3 activation=tanh"),
-               .pass = Pass::update,
-               .dtype = DType::bf16,
-               .optimizer = Optimizer::adamw,
-               .cache = CacheState::hot}};
+  Measurement conv{.task = unusual_task()};
   conv.device_class = "card";
   conv.device_id = corpus.devices[0].id();
   conv.environment_id = corpus.environments[0].id();
@@ -116,7 +99,7 @@ class CorpusFiles : public testing::Test {
   fs::path write_journal(const std::string& name, int rows) {
     const fs::path file = directory / name;
     Journal journal(file);
-    journal.append(device_named("u1"));
+    journal.append(card("u1"));
     journal.append(Environment{{{"library", "1.0"}}});
     journal.append(forecost::Run{"r1", {}});
     for (int i = 1; i <= rows; ++i) journal.append(row_of(i));
@@ -126,7 +109,7 @@ class CorpusFiles : public testing::Test {
   void write_run_journal(const std::string& run, const std::vector<Measurement>& rows) {
     fs::create_directories(directory / "runs" / run);
     Journal journal(directory / "runs" / run / "journal-0");
-    journal.append(device_named("u1"));
+    journal.append(card("u1"));
     journal.append(Environment{{{"library", "1.0"}}});
     journal.append(forecost::Run{run, {}});
     for (const Measurement& row : rows) journal.append(row);
@@ -284,7 +267,7 @@ TEST_F(CorpusFiles, AFullDiskIsToldAndLosesNothing) {
     const fs::path file = directory / fmt::format("journal-{}", bytes);
     {
       Journal journal(file);
-      journal.append(device_named("u1"));
+      journal.append(card("u1"));
       journal.append(Environment{{{"library", "1.0"}}});
       journal.append(forecost::Run{"r1", {}});
       journal.append(row_of(1));
@@ -477,7 +460,7 @@ TEST_F(CorpusFiles, AnOkRowSupersedesAnEarlierFailure) {
 
   // Also of the same task on another device of the class: another key, but nothing left to do.
   Corpus elsewhere = failed;
-  elsewhere.devices = {device_named("u2")};
+  elsewhere.devices = {card("u2")};
   for (Measurement& row : elsewhere.rows) row.device_id = elsewhere.devices[0].id();
   elsewhere.rows.erase(elsewhere.rows.begin() + 1, elsewhere.rows.end());
   EXPECT_TRUE(merge_into(all, elsewhere).empty());
@@ -488,7 +471,7 @@ TEST_F(CorpusFiles, AnOkRowSupersedesAnEarlierFailure) {
 TEST_F(CorpusFiles, AFailureAfterTheLastOkRowStaysBesideIt) {
   const auto at = [](double start_s, Status status, const char* uuid = "u1") {
     Measurement row = row_of(1, fmt::format("r{}", start_s));
-    row.device_id = device_named(uuid).id();
+    row.device_id = card(uuid).id();
     row.started_unix_s = start_s;
     row.status = status;
     if (status != Status::ok) {
@@ -506,7 +489,7 @@ TEST_F(CorpusFiles, AFailureAfterTheLastOkRowStaysBesideIt) {
         Corpus one = small_corpus();
         one.rows = {row};
         one.runs = {{row.run_id, {}}};
-        if (row.device_id != one.devices[0].id()) one.devices = {device_named("u2")};
+        if (row.device_id != one.devices[0].id()) one.devices = {card("u2")};
         EXPECT_TRUE(merge_into(all, one).empty());
       }
       write_corpus(all, directory / "c.h5");

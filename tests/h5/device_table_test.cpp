@@ -5,19 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
+#include "tests/card.hpp"
 
 namespace forecost {
 namespace {
 
-Device card(const std::string& uuid) {
-  Device device;
-  device.name = "Card µ";
-  device.vendor = "V";
-  device.kind = "gpu";
-  device.device_class = "card";
-  device.uuid = uuid;
-  device.host = "node1";
-  device.set(Attribute::clock_hz, 1.5e9);
+Device probed_card(const std::string& uuid) {
+  Device device = card(uuid);
   device.set(Attribute::probed_allreduce_bytes_per_s, 0.1e9);
   return device;
 }
@@ -31,7 +25,7 @@ std::vector<Device> reread(const std::vector<Device>& devices) {
 }
 
 TEST(DeviceTable, HoldsEverything) {
-  const std::vector<Device> devices{card("u1"), card("u2"), Device{}};
+  const std::vector<Device> devices{probed_card("u1"), probed_card("u2"), Device{}};
   const auto again = reread(devices);
   ASSERT_EQ(again.size(), devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -53,8 +47,8 @@ TEST(DeviceTable, HoldsEverything) {
 TEST(DeviceTable, UnitsAndIdsAreForOtherReaders) {
   h5::File file = h5::File::create("t");
   h5::Group group = file.create_group("devices");
-  write_devices(group, std::vector{card("u1")});
-  EXPECT_EQ(group.read_strings("id"), std::vector<std::string>{card("u1").id()});
+  write_devices(group, std::vector{probed_card("u1")});
+  EXPECT_EQ(group.read_strings("id"), std::vector<std::string>{probed_card("u1").id()});
   for (const AttributeInfo& info : attribute_table()) {
     EXPECT_EQ(group.dataset(std::string(info.name)).string_attribute("units"), info.units);
   }

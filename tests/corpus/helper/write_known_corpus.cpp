@@ -1,6 +1,7 @@
 // Writes a corpus whose values readers_test.py knows: what C++ wrote is what Python must see.
 
 #include "data/corpus/corpus.hpp"
+#include "tests/card.hpp"
 
 using namespace forecost;
 
@@ -33,13 +34,7 @@ int main(int, char** arguments) {
     row.seed = 0xFFFFFFFFFFFFFFFFULL;
     add(row);
   }
-  Measurement failed{
-      .task = {.layer = Layer::parse("conv2d batch=1 in_channels=2 out_channels=2 in_h=5 in_w=5 "
-                                     "kernel_h=3 kernel_w=3 activation=tanh"),
-               .pass = Pass::update,
-               .dtype = DType::bf16,
-               .optimizer = Optimizer::adamw,
-               .cache = CacheState::hot}};
+  Measurement failed{.task = unusual_task()};
   failed.status = Status::skipped_memory;
   failed.reason = "needs 3 GB";
   add(failed);
