@@ -72,6 +72,7 @@ struct Measurement {
   double checksum = TimingSummary::nan;     ///< of the result
   double started_unix_s = TimingSummary::nan;
   std::int64_t concurrent_ranks = 0;  ///< others measuring on the same host meanwhile
+  std::int64_t source_line = 0;  ///< of the table it was imported from; 0 of what was measured
   std::vector<float> samples_s{};      ///< raw, in order
 };
 

@@ -48,6 +48,7 @@ void visit_fields(Row& row, Visit visit) {
   visit("checksum", "", row.checksum);
   visit("started_unix_s", "s", row.started_unix_s);
   visit("concurrent_ranks", "", row.concurrent_ranks);
+  visit("source_line", "", row.source_line);
 }
 
 }  // namespace forecost
