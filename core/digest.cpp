@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -98,17 +99,22 @@ void replace_with_digest(const fs::path& file, std::string_view bytes) {
   if (!previous.empty()) replace_text(digest_file, line);
 }
 
-std::string read_verified(const fs::path& file) {
+namespace {
+
+/// `load` takes the file in and returns its digest.
+void verify(const fs::path& file, const std::function<std::string()>& load) {
   const fs::path digest_file = with_suffix(file, ".sha256");
-  std::string bytes, digests;
+  std::string digests;
   // A writer may have replaced both between our two reads: then we look again while it waits. Where
   // we may not lock, they must at least have changed.
   std::optional<FileLock> lock;
   for (int attempt = 0;; ++attempt) {
     if (attempt == 1) lock.emplace(lock_file(file), 5);
-    bytes = read_text(file);
+    const std::string digest = load();
     if (!fs::exists(digest_file)) {
-      if (!bytes.starts_with("\x89HDF")) {
+      char begin[4] = {};
+      std::ifstream(file, std::ios::binary).read(begin, sizeof begin);
+      if (std::string_view(begin, sizeof begin) != "\x89HDF") {
         throw DataError(
             fmt::format("{}: not an HDF5 file, so neither corpus nor model", file.string()));
       }
@@ -118,7 +124,7 @@ std::string read_verified(const fs::path& file) {
                       file.string(), digest_file.filename().string()));
     }
     const std::string now = read_text(digest_file);
-    if (contains(listed(now), sha256_hex(bytes))) return bytes;
+    if (contains(listed(now), digest)) return;
     if (now == digests || attempt == 5) break;
     digests = now;
   }
@@ -126,6 +132,26 @@ std::string read_verified(const fs::path& file) {
       fmt::format("{}: its content does not have the digest in {}: it is damaged; restore "
                   "it, or make it again (a corpus: by a merge of its journals)",
                   file.string(), digest_file.filename().string()));
+}
+
+}  // namespace
+
+std::string read_verified(const fs::path& file) {
+  std::string bytes;
+  verify(file, [&] {
+    bytes = read_text(file);
+    return sha256_hex(bytes);
+  });
+  return bytes;
+}
+
+std::shared_ptr<const OpenFile> open_verified(const fs::path& file) {
+  std::shared_ptr<const OpenFile> open;
+  verify(file, [&] {
+    open = std::make_shared<const OpenFile>(file);
+    return sha256_hex_of_file(*open);
+  });
+  return open;
 }
 
 }  // namespace forecost

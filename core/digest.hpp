@@ -1,10 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
 namespace forecost {
+
+class OpenFile;
 
 /// Replaces FILE and FILE.sha256 (sha256sum's format) so that at any instant, also of a kill, the
 /// file is whole and its digest listed: first the digest file lists the new digest, and the old one
@@ -15,5 +18,7 @@ void replace_with_digest(const std::filesystem::path& file, std::string_view byt
 /// The bytes of FILE, whose digest FILE.sha256 lists. Throws EnvironmentError if it cannot be read,
 /// DataError if the digest is missing or another one.
 std::string read_verified(const std::filesystem::path& file);
+/// The same, to be read part by part: writers replace a file and never change one in place.
+std::shared_ptr<const OpenFile> open_verified(const std::filesystem::path& file);
 
 }  // namespace forecost

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/error.hpp"
@@ -37,6 +38,31 @@ std::string read_text(const fs::path& file) {
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (in.bad()) fail(file, "cannot be read");
   return text;
+}
+
+OpenFile::OpenFile(const fs::path& file)
+    : file_(file), descriptor_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_ < 0) fail(file_, "cannot be read");
+  struct stat status {};
+  if (::fstat(descriptor_, &status) == 0 && S_ISDIR(status.st_mode)) {
+    ::close(descriptor_);
+    errno = EISDIR;
+    fail(file_, "cannot be read");
+  }
+}
+
+OpenFile::~OpenFile() { ::close(descriptor_); }
+
+void OpenFile::read(const std::function<void(std::string_view)>& piece) const {
+  std::string buffer(1 << 20, '\0');
+  for (off_t at = 0;;) {
+    const ssize_t n = ::pread(descriptor_, buffer.data(), buffer.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(file_, "cannot be read");
+    if (n == 0) return;
+    piece(std::string_view(buffer).substr(0, static_cast<std::size_t>(n)));
+    at += n;
+  }
 }
 
 void check_writable(const fs::path& directory) {

@@ -18,6 +18,24 @@ void check_output(const std::filesystem::path& file);
 /// The whole file; throws EnvironmentError("FILE: cannot be read: reason").
 std::string read_text(const std::filesystem::path& file);
 
+/// A file held open for reading, whatever its name stands for later. Throws EnvironmentError as
+/// read_text().
+class OpenFile {
+ public:
+  explicit OpenFile(const std::filesystem::path& file);
+  ~OpenFile();
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  /// Calls `piece` with one part of the file after the other, from its beginning.
+  void read(const std::function<void(std::string_view piece)>& piece) const;
+
+ private:
+  std::filesystem::path file_;
+  int descriptor_ = -1;
+};
+
 /// Replaces `file` so that a reader, or a kill at any instant, sees the old or the new content
 /// whole: `write` fills a temporary file beside it, which is then synced and renamed, and the
 /// directory synced. Throws EnvironmentError if the directory is unwritable or the disk full; the

@@ -1,7 +1,7 @@
 #include "core/hash.hpp"
 
 #include <array>
-#include <fstream>
+#include <cstring>
 #include <memory>
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "core/error.hpp"
+#include "core/file.hpp"
 
 namespace forecost {
 
@@ -18,9 +19,13 @@ using Digest = std::array<unsigned char, 32>;
 
 class Sha256 {
  public:
-  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    check(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+  Sha256()
+      : algorithm_(EVP_MD_fetch(nullptr, "SHA256", nullptr), &EVP_MD_free),
+        context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    check(algorithm_ != nullptr && context_ != nullptr);
+    begin();
   }
+  void begin() { check(EVP_DigestInit_ex(context_.get(), algorithm_.get(), nullptr) == 1); }
   void add(std::string_view bytes) {
     check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
   }
@@ -34,6 +39,7 @@ class Sha256 {
   static void check(bool ok) {
     if (!ok) throw std::runtime_error("OpenSSL could not compute a SHA-256 digest");
   }
+  std::unique_ptr<EVP_MD, decltype(&EVP_MD_free)> algorithm_;
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };
 
@@ -53,20 +59,29 @@ std::string hex(const Digest& digest) {
 
 std::string sha256_hex(std::string_view bytes) { return hex(sha256(bytes)); }
 
-std::string sha256_hex_of_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw EnvironmentError(fmt::format("{}: cannot be read", file.string()));
+std::string sha256_hex_of_file(const OpenFile& file) {
   Sha256 hash;
-  std::string piece(1 << 20, '\0');
-  while (in) {
-    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    hash.add({piece.data(), static_cast<std::size_t>(in.gcount())});
-  }
-  if (in.bad()) throw EnvironmentError(fmt::format("{}: a read failed", file.string()));
+  file.read([&](std::string_view piece) { hash.add(piece); });
   return hex(hash.finish());
 }
 
+std::string sha256_hex_of_file(const std::filesystem::path& file) {
+  return sha256_hex_of_file(OpenFile(file));
+}
+
 std::string short_id(std::string_view bytes) { return sha256_hex(bytes).substr(0, 12); }
+
+Hash128 hash128(std::string_view bytes) {
+  // Making a context takes longer than hashing a key.
+  thread_local Sha256 hash;
+  hash.begin();
+  hash.add(bytes);
+  const Digest digest = hash.finish();
+  Hash128 value;
+  std::memcpy(&value.low, digest.data(), sizeof value.low);
+  std::memcpy(&value.high, digest.data() + sizeof value.low, sizeof value.high);
+  return value;
+}
 
 std::uint64_t hash64(std::string_view bytes) {
   const Digest digest = sha256(bytes);

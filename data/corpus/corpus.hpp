@@ -10,7 +10,9 @@
 
 namespace forecost {
 
-inline constexpr int corpus_schema_version = 1;
+/// 1: dense and conv2d. 2: imported tables (source_line; matmul, layer_norm, softmax, elementwise,
+/// activation). Older ones are read, what they lack has its default; newer ones are refused.
+inline constexpr int corpus_schema_version = 2;
 
 struct SweepRecord {
   std::string id, name, text;
@@ -18,12 +20,12 @@ struct SweepRecord {
 
 /// A corpus in memory: the content of a corpus.h5 or of journals.
 struct Corpus {
-  std::vector<Device> devices;            ///< found by Device::id()
+  std::vector<Device> devices;  ///< found by Device::id()
   std::vector<Environment> environments;
   std::vector<SweepRecord> sweeps;
   std::vector<Run> runs;
   std::vector<Measurement> rows;
-  std::vector<std::string> history;       ///< one line per change, oldest first
+  std::vector<std::string> history;  ///< one line per change, oldest first
 
   /// Throws DataError for a dangling id.
   const Device& device(const std::string& id) const;
@@ -35,8 +37,8 @@ void write_corpus(const Corpus& corpus, const std::filesystem::path& file);
 /// A corpus.h5, or the one of a run directory. Throws EnvironmentError if there is none in it yet.
 std::filesystem::path corpus_file(const std::filesystem::path& file_or_run_directory);
 
-/// Takes what corpus_file() takes. Verifies the digest before HDF5 opens the file. Throws DataError (corrupt, newer schema, not a
-/// corpus) or EnvironmentError (not readable).
+/// Takes what corpus_file() takes. Verifies the digest before HDF5 opens the file. Throws DataError
+/// (corrupt, newer schema, not a corpus) or EnvironmentError (not readable).
 Corpus read_corpus(const std::filesystem::path& file_or_run_directory, bool with_samples = true);
 
 /// Whether the file says that it is a corpus, of whatever version; its digest is not looked at.
@@ -51,19 +53,19 @@ std::vector<std::string> validate_run_directory(const std::filesystem::path& run
 
 /// Adds `from` to `into`: tables by id, rows by row key. The same row twice is kept once, and of
 /// several failures of one key the last; an ok row supersedes the failures of the same task,
-/// replicate and class, on whichever device, but those that are known to have started after it: they
-/// stay beside it, so that one key has at most one ok row and one failure. The same row key with
-/// different values from different runs, both ok, is a conflict. Returns the conflicts, one line
-/// each.
+/// replicate and class, on whichever device, but those that are known to have started after it:
+/// they stay beside it, so that one key has at most one ok row and one failure. The same row key
+/// with different values from different runs, both ok, is a conflict. Returns the conflicts, one
+/// line each.
 std::vector<std::string> merge_into(Corpus& into, const Corpus& from);
 
 /// Everything under RUN_DIR/runs/*/journal-*: a torn last record of a journal (a kill) is left out,
 /// damage anywhere else throws DataError.
 Corpus read_journals(const std::filesystem::path& run_directory);
 
-/// Merges the journals into RUN_DIR/corpus.h5, which keeps what it holds: its history, and rows whose
-/// journals are gone. Writes nothing where nothing is new, nor where there are conflicts, which it
-/// returns. A corpus.h5 that cannot be read (damaged, of a newer version) is renamed to
+/// Merges the journals into RUN_DIR/corpus.h5, which keeps what it holds: its history, and rows
+/// whose journals are gone. Writes nothing where nothing is new, nor where there are conflicts,
+/// which it returns. A corpus.h5 that cannot be read (damaged, of a newer version) is renamed to
 /// corpus.h5.damaged, with a warning, and made again from the journals. Throws DataError for a
 /// damaged journal, EnvironmentError.
 std::vector<std::string> merge_run_directory(const std::filesystem::path& run_directory);

@@ -1,54 +1,62 @@
 #pragma once
 
-#include <string_view>
-
 namespace forecost {
 
-/// Calls visit(name, units, member) for every field of a Measurement but its layer and its samples:
-/// the one list that journals, corpus columns and comparisons follow. Units are SI, empty for what
-/// has none. A field added here is in all of them.
+/// Calls visit(name, units, get) for every field of a Measurement but its layer and its samples:
+/// the one list that journals, corpus columns and comparisons follow. get(row) is a reference to
+/// the field in a row, const or not. Units are SI, empty for what has none. A field added here is
+/// in all of them.
+template <class Visit>
+void for_each_field(Visit visit) {
+  // clang-format off
+  visit("pass", "", [](auto& row) -> auto& { return row.task.pass; });
+  visit("dtype", "", [](auto& row) -> auto& { return row.task.dtype; });
+  visit("optimizer", "", [](auto& row) -> auto& { return row.task.optimizer; });
+  visit("cache_state", "", [](auto& row) -> auto& { return row.task.cache; });
+  visit("algorithm_policy", "", [](auto& row) -> auto& { return row.task.policy; });
+  visit("device_class", "", [](auto& row) -> auto& { return row.device_class; });
+  visit("device_id", "", [](auto& row) -> auto& { return row.device_id; });
+  visit("environment_id", "", [](auto& row) -> auto& { return row.environment_id; });
+  visit("run_id", "", [](auto& row) -> auto& { return row.run_id; });
+  visit("protocol", "", [](auto& row) -> auto& { return row.protocol; });
+  visit("replicate", "", [](auto& row) -> auto& { return row.replicate; });
+  visit("status", "", [](auto& row) -> auto& { return row.status; });
+  visit("reason", "", [](auto& row) -> auto& { return row.reason; });
+  visit("n", "", [](auto& row) -> auto& { return row.time.n; });
+  visit("min_s", "s", [](auto& row) -> auto& { return row.time.min_s; });
+  visit("q1_s", "s", [](auto& row) -> auto& { return row.time.q1_s; });
+  visit("median_s", "s", [](auto& row) -> auto& { return row.time.median_s; });
+  visit("q3_s", "s", [](auto& row) -> auto& { return row.time.q3_s; });
+  visit("max_s", "s", [](auto& row) -> auto& { return row.time.max_s; });
+  visit("mean_s", "s", [](auto& row) -> auto& { return row.time.mean_s; });
+  visit("stdev_s", "s", [](auto& row) -> auto& { return row.time.stdev_s; });
+  visit("outliers", "", [](auto& row) -> auto& { return row.time.outliers; });
+  visit("host_s", "s", [](auto& row) -> auto& { return row.host_s; });
+  visit("stop_reason", "", [](auto& row) -> auto& { return row.stop_reason; });
+  visit("runs_per_sample", "", [](auto& row) -> auto& { return row.runs_per_sample; });
+  visit("allocate_s", "s", [](auto& row) -> auto& { return row.allocate_s; });
+  visit("plan_s", "s", [](auto& row) -> auto& { return row.plan_s; });
+  visit("reorder_s", "s", [](auto& row) -> auto& { return row.reorder_s; });
+  visit("first_run_s", "s", [](auto& row) -> auto& { return row.first_run_s; });
+  visit("warmup_s", "s", [](auto& row) -> auto& { return row.warmup_s; });
+  visit("sampling_s", "s", [](auto& row) -> auto& { return row.sampling_s; });
+  visit("memory_bytes", "B", [](auto& row) -> auto& { return row.memory_bytes; });
+  visit("workspace_bytes", "B", [](auto& row) -> auto& { return row.workspace_bytes; });
+  visit("flush_bytes", "B", [](auto& row) -> auto& { return row.flush_bytes; });
+  visit("implementation", "", [](auto& row) -> auto& { return row.implementation; });
+  visit("seed", "", [](auto& row) -> auto& { return row.seed; });
+  visit("checksum", "", [](auto& row) -> auto& { return row.checksum; });
+  visit("started_unix_s", "s", [](auto& row) -> auto& { return row.started_unix_s; });
+  visit("concurrent_ranks", "", [](auto& row) -> auto& { return row.concurrent_ranks; });
+  visit("source_line", "", [](auto& row) -> auto& { return row.source_line; });
+  // clang-format on
+}
+
+/// The same for the fields of one row: visit(name, units, member).
 template <class Row, class Visit>
 void visit_fields(Row& row, Visit visit) {
-  visit("pass", "", row.task.pass);
-  visit("dtype", "", row.task.dtype);
-  visit("optimizer", "", row.task.optimizer);
-  visit("cache_state", "", row.task.cache);
-  visit("algorithm_policy", "", row.task.policy);
-  visit("device_class", "", row.device_class);
-  visit("device_id", "", row.device_id);
-  visit("environment_id", "", row.environment_id);
-  visit("run_id", "", row.run_id);
-  visit("protocol", "", row.protocol);
-  visit("replicate", "", row.replicate);
-  visit("status", "", row.status);
-  visit("reason", "", row.reason);
-  visit("n", "", row.time.n);
-  visit("min_s", "s", row.time.min_s);
-  visit("q1_s", "s", row.time.q1_s);
-  visit("median_s", "s", row.time.median_s);
-  visit("q3_s", "s", row.time.q3_s);
-  visit("max_s", "s", row.time.max_s);
-  visit("mean_s", "s", row.time.mean_s);
-  visit("stdev_s", "s", row.time.stdev_s);
-  visit("outliers", "", row.time.outliers);
-  visit("host_s", "s", row.host_s);
-  visit("stop_reason", "", row.stop_reason);
-  visit("runs_per_sample", "", row.runs_per_sample);
-  visit("allocate_s", "s", row.allocate_s);
-  visit("plan_s", "s", row.plan_s);
-  visit("reorder_s", "s", row.reorder_s);
-  visit("first_run_s", "s", row.first_run_s);
-  visit("warmup_s", "s", row.warmup_s);
-  visit("sampling_s", "s", row.sampling_s);
-  visit("memory_bytes", "B", row.memory_bytes);
-  visit("workspace_bytes", "B", row.workspace_bytes);
-  visit("flush_bytes", "B", row.flush_bytes);
-  visit("implementation", "", row.implementation);
-  visit("seed", "", row.seed);
-  visit("checksum", "", row.checksum);
-  visit("started_unix_s", "s", row.started_unix_s);
-  visit("concurrent_ranks", "", row.concurrent_ranks);
-  visit("source_line", "", row.source_line);
+  for_each_field(
+      [&](const char* name, const char* units, auto get) { visit(name, units, get(row)); });
 }
 
 }  // namespace forecost

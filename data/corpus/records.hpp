@@ -7,8 +7,9 @@
 
 namespace forecost {
 
-// The payloads of journal records: CBOR maps from field name to value. A field that is missing takes
-// its default and an unknown one is passed over, so journals outlive small changes of the schema.
+// The payloads of journal records: CBOR maps from field name to value. A field that is missing
+// takes its default and an unknown one is passed over, so journals outlive small changes of the
+// schema.
 
 enum class RecordKind : char { device = 'D', environment = 'E', sweep = 'S', run = 'R', row = 'M' };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <hdf5.h>
 #include <hdf5_hl.h>
+#include <unistd.h>
 
 #include "core/error.hpp"
 #include "core/file.hpp"
@@ -15,7 +16,6 @@ namespace forecost::h5 {
 
 namespace {
 
-constexpr hsize_t chunk_elements = 16384;
 // The library's cache of chunks: a larger chunk is inflated and deflated again with every batch.
 constexpr std::size_t chunk_bytes_max = 1U << 20;
 constexpr std::size_t string_batch_bytes = 16U << 20;
@@ -186,10 +186,9 @@ struct OpenDataset {
   std::size_t elements = 1;
 };
 
-OpenDataset open_dataset(hid_t group, const std::string& name, const Place& place, int rank) {
+OpenDataset describe_dataset(Handle dataset, const Place& place, int rank) {
   OpenDataset open;
-  open.dataset =
-      own(H5Dopen2(group, name.c_str(), H5P_DEFAULT), CloseDataset{}, place, "no such dataset");
+  open.dataset = std::move(dataset);
   open.type = own(H5Dget_type(open.dataset.id()), CloseType{}, place, "the dataset has no type");
   open.space =
       own(H5Dget_space(open.dataset.id()), CloseSpace{}, place, "the dataset has no extent");
@@ -209,12 +208,27 @@ OpenDataset open_dataset(hid_t group, const std::string& name, const Place& plac
   return open;
 }
 
+OpenDataset open_dataset(hid_t group, const std::string& name, const Place& place, int rank) {
+  return describe_dataset(
+      own(H5Dopen2(group, name.c_str(), H5P_DEFAULT), CloseDataset{}, place, "no such dataset"),
+      place, rank);
+}
+
+/// The width of a dataset of strings.
+std::size_t string_width(hid_t type, const Place& place) {
+  if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0) {
+    fail(place, "expected strings of fixed length");
+  }
+  return H5Tget_size(type);
+}
+
 /// A chunked 1-D dataset of `size` elements, attached to a dimension of the group if one is named.
 Handle create_column(hid_t group, const std::string& name, hid_t type, std::size_t size,
                      const std::string& dimension, const Place& place) {
   const hsize_t dims[1] = {size}, unlimited[1] = {H5S_UNLIMITED};
   const hsize_t fitting = std::max<std::size_t>(chunk_bytes_max / H5Tget_size(type), 1);
-  const hsize_t chunk[1] = {std::clamp<hsize_t>(size, 1, std::min(chunk_elements, fitting))};
+  const hsize_t chunk[1] = {
+      std::clamp<hsize_t>(size, 1, std::min<hsize_t>(rows_per_chunk, fitting))};
   const Handle space = own(H5Screate_simple(1, dims, unlimited), CloseSpace{}, place, "no extent");
   const Handle list = own(H5Pcreate(H5P_DATASET_CREATE), CloseList{}, place, "no property list");
   check(H5Pset_chunk(list.id(), 1, chunk), place, "no chunks");
@@ -235,10 +249,29 @@ Handle create_column(hid_t group, const std::string& name, hid_t type, std::size
 
 Handle file_access(const Place& place) {
   Handle list = own(H5Pcreate(H5P_FILE_ACCESS), CloseList{}, place, "no property list");
-  check(H5Pset_fapl_core(list.id(), memory_increment, false), place, "no memory file");
   // Datasets and groups that are still open do not keep the file open behind our back.
   check(H5Pset_fclose_degree(list.id(), H5F_CLOSE_STRONG), place, "no close degree");
   return list;
+}
+
+Handle memory_file_access(const Place& place) {
+  Handle list = file_access(place);
+  check(H5Pset_fapl_core(list.id(), memory_increment, false), place, "no memory file");
+  return list;
+}
+
+/// The elements [first, first + count) of a 1-D dataset in the file, and room for them in memory.
+struct Part {
+  Handle file, memory;
+};
+Part select_part(hid_t dataset, std::size_t first, std::size_t count, const Place& place) {
+  const hsize_t start[1] = {first}, size[1] = {count};
+  Part part;
+  part.memory = own(H5Screate_simple(1, size, nullptr), CloseSpace{}, place, "no extent");
+  part.file = own(H5Dget_space(dataset), CloseSpace{}, place, "no extent");
+  check(H5Sselect_hyperslab(part.file.id(), H5S_SELECT_SET, start, nullptr, size, nullptr), place,
+        "no selection");
+  return part;
 }
 
 }  // namespace
@@ -252,6 +285,8 @@ Handle::Handle(std::int64_t id, int (*close)(std::int64_t))
 std::string Object::where() const {
   return fmt::format("{}: {}", place_.file, place_.path.empty() ? "/" : place_.path);
 }
+
+std::string Object::name() const { return place_.path.substr(place_.path.rfind('/') + 1); }
 
 // --- attributes ---
 
@@ -323,13 +358,87 @@ std::vector<std::uint8_t> Object::bytes_attribute(const std::string& name) const
   return values;
 }
 
+// --- columns ---
+
+std::size_t Dataset::size() const { return describe_dataset(handle_, place_, 1).elements; }
+
+template <class T>
+void Dataset::write(std::size_t first, std::span<const T> values) {
+  if (values.empty()) return;
+  const Part part = select_part(handle_.id(), first, values.size(), place_);
+  check(H5Dwrite(handle_.id(), native_type<T>(), part.memory.id(), part.file.id(), H5P_DEFAULT,
+                 values.data()),
+        place_, "the dataset cannot be written");
+}
+
+template <class T>
+void Dataset::read(std::size_t first, std::span<T> values) const {
+  check_type<T>(describe_dataset(handle_, place_, 1).type.id(), place_);
+  if (values.empty()) return;
+  const Part part = select_part(handle_.id(), first, values.size(), place_);
+  check(H5Dread(handle_.id(), native_type<T>(), part.memory.id(), part.file.id(), H5P_DEFAULT,
+                values.data()),
+        place_, "the dataset cannot be read");
+}
+
+namespace {
+
+/// Calls `transfer(begin, count)` for parts of `size` strings, so that a few long strings do not
+/// blow the padded copy up.
+template <class F>
+void in_batches(std::size_t size, std::size_t width, F transfer) {
+  const std::size_t batch = std::max<std::size_t>(string_batch_bytes / width, 1);
+  for (std::size_t begin = 0; begin < size; begin += batch) {
+    transfer(begin, std::min(batch, size - begin));
+  }
+}
+
+}  // namespace
+
+void Dataset::write_strings(std::size_t first, std::span<const std::string> values) {
+  const OpenDataset open = describe_dataset(handle_, place_, 1);
+  const std::size_t width = string_width(open.type.id(), place_);
+  std::vector<char> padded;
+  in_batches(values.size(), width, [&](std::size_t begin, std::size_t count) {
+    padded.assign(count * width, '\0');
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string& value = values[begin + i];
+      if (value.size() > width) throw std::logic_error("write_strings: " + where() + ": too long");
+      std::memcpy(&padded[i * width], value.data(), value.size());
+    }
+    const Part part = select_part(handle_.id(), first + begin, count, place_);
+    check(H5Dwrite(handle_.id(), open.type.id(), part.memory.id(), part.file.id(), H5P_DEFAULT,
+                   padded.data()),
+          place_, "the dataset cannot be written");
+  });
+}
+
+void Dataset::read_strings(std::size_t first, std::span<std::string> values) const {
+  const OpenDataset open = describe_dataset(handle_, place_, 1);
+  const std::size_t width = string_width(open.type.id(), place_);
+  std::vector<char> padded;
+  in_batches(values.size(), width, [&](std::size_t begin, std::size_t count) {
+    padded.resize(count * width);
+    const Part part = select_part(handle_.id(), first + begin, count, place_);
+    check(H5Dread(handle_.id(), open.type.id(), part.memory.id(), part.file.id(), H5P_DEFAULT,
+                  padded.data()),
+          place_, "the dataset cannot be read");
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string_view text(&padded[i * width], width);
+      values[begin + i] = text.substr(0, text.find_last_not_of('\0') + 1);
+    }
+  });
+}
+
+std::size_t Dataset::stored_bytes() const { return H5Dget_storage_size(handle_.id()); }
+
 // --- groups ---
 
 Place Group::child(const std::string& name) const {
-  return {place_.file, place_.path + "/" + name, place_.opened, place_.bytes};
+  return {place_.file, place_.path + "/" + name, place_.opened, place_.source};
 }
 
-std::vector<std::string> Group::children(int kind) const {
+std::vector<std::string> Group::link_names() const {
   H5G_info_t info;
   check(H5Gget_info(handle_.id(), &info), place_, "the group cannot be listed");
   std::vector<std::string> names;
@@ -342,9 +451,15 @@ std::vector<std::string> Group::children(int kind) const {
                              name.size(), H5P_DEFAULT),
           place_, "the group cannot be listed");
     name.pop_back();
-    if (has_child(name, kind)) names.push_back(std::move(name));
+    names.push_back(std::move(name));
   }
   std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> Group::children(int kind) const {
+  std::vector<std::string> names = link_names();
+  std::erase_if(names, [&](const std::string& name) { return !has_child(name, kind); });
   return names;
 }
 
@@ -362,6 +477,30 @@ bool Group::has_child(const std::string& name, int kind) const {
   check(H5Oget_info_by_name2(handle_.id(), name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT),
         place_, "objects cannot be read");
   return static_cast<int>(info.type) == kind;
+}
+
+std::vector<std::string> Group::foreign() const {
+  std::vector<std::string> lines;
+  const auto tell = [&](const std::string& name, const std::string& what) {
+    lines.push_back(fmt::format("{}: {}/{}: {}: copy what it stands for into this file",
+                                place_.file, place_.path, name, what));
+  };
+  for (const std::string& name : link_names()) {
+    H5L_info_t link;
+    check(H5Lget_info(handle_.id(), name.c_str(), &link, H5P_DEFAULT), place_,
+          "links cannot be read");
+    if (link.type != H5L_TYPE_HARD) {
+      tell(name, link.type == H5L_TYPE_EXTERNAL ? "a link into another file" : "a soft link");
+      continue;
+    }
+    if (!has_dataset(name)) continue;
+    const Place place = child(name);
+    const Handle list = own(H5Dget_create_plist(dataset(name).handle_.id()), CloseList{}, place,
+                            "no property list");
+    if (H5Pget_layout(list.id()) == H5D_VIRTUAL) tell(name, "a virtual dataset");
+    if (H5Pget_external_count(list.id()) > 0) tell(name, "its data lie in another file");
+  }
+  return lines;
 }
 
 std::vector<std::string> Group::groups() const { return children(H5O_TYPE_GROUP); }
@@ -392,7 +531,8 @@ Dataset Group::dataset(const std::string& name) const {
 
 void Group::create_dimension(const std::string& name, std::size_t size) {
   const Place place = child(name);
-  const Handle scale = create_column(handle_.id(), name, H5T_NATIVE_FLOAT, size, {}, place);
+  const Handle scale =
+      forecost::h5::create_column(handle_.id(), name, H5T_NATIVE_FLOAT, size, {}, place);
   // netCDF's way of saying that a dimension has no values of its own.
   const std::string marker =
       fmt::format("This is a netCDF dimension but not a netCDF variable.{:10}", size);
@@ -400,96 +540,53 @@ void Group::create_dimension(const std::string& name, std::size_t size) {
 }
 
 template <class T>
+Dataset Group::create_column(const std::string& name, std::size_t size,
+                             const std::string& dimension) {
+  const Place place = child(name);
+  return Dataset(
+      forecost::h5::create_column(handle_.id(), name, native_type<T>(), size, dimension, place),
+      place);
+}
+
+Dataset Group::create_string_column(const std::string& name, std::size_t size, std::size_t width,
+                                    const std::string& dimension) {
+  const Place place = child(name);
+  const Handle type = string_type(width, place);
+  Dataset dataset(
+      forecost::h5::create_column(handle_.id(), name, type.id(), size, dimension, place), place);
+  dataset.set_attribute("_Encoding", "utf-8");  // else xarray gives bytes
+  return dataset;
+}
+
+template <class T>
 Dataset Group::write(const std::string& name, std::span<const T> values,
                      const std::string& dimension) {
-  const Place place = child(name);
-  const hid_t type = native_type<T>();
-  Handle dataset = create_column(handle_.id(), name, type, values.size(), dimension, place);
-  if (!values.empty()) {
-    check(H5Dwrite(dataset.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), place,
-          "the dataset cannot be written");
-  }
-  return Dataset(std::move(dataset), place);
+  Dataset dataset = create_column<T>(name, values.size(), dimension);
+  dataset.write(0, values);
+  return dataset;
 }
 
 template <class T>
 std::vector<T> Group::read(const std::string& name) const {
-  const Place place = child(name);
-  const OpenDataset open = open_dataset(handle_.id(), name, place, 1);
-  check_type<T>(open.type.id(), place);
-  std::vector<T> values(open.elements);
-  if (!values.empty()) {
-    check(
-        H5Dread(open.dataset.id(), native_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
-        place, "the dataset cannot be read");
-  }
+  const Dataset from = dataset(name);
+  std::vector<T> values(from.size());
+  from.read(0, std::span<T>(values));
   return values;
 }
 
-namespace {
-
-/// Calls `transfer(first, count, memory space, file space)` for batches of a string column, so that
-/// a few long strings do not blow the padded copy up.
-template <class F>
-void in_batches(std::size_t size, std::size_t width, hid_t dataset, const Place& place,
-                F transfer) {
-  const std::size_t batch = std::max<std::size_t>(string_batch_bytes / width, 1);
-  for (std::size_t first = 0; first < size; first += batch) {
-    const hsize_t start[1] = {first}, count[1] = {std::min(batch, size - first)};
-    const Handle memory =
-        own(H5Screate_simple(1, count, nullptr), CloseSpace{}, place, "no extent");
-    const Handle file = own(H5Dget_space(dataset), CloseSpace{}, place, "no extent");
-    check(H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, start, nullptr, count, nullptr), place,
-          "no selection");
-    transfer(first, static_cast<std::size_t>(count[0]), memory.id(), file.id());
-  }
-}
-
-}  // namespace
-
 Dataset Group::write_strings(const std::string& name, std::span<const std::string> values,
                              const std::string& dimension) {
-  const Place place = child(name);
   std::size_t width = 1;
   for (const auto& value : values) width = std::max(width, value.size());
-  const Handle type = string_type(width, place);
-  Handle dataset = create_column(handle_.id(), name, type.id(), values.size(), dimension, place);
-  std::vector<char> padded;
-  in_batches(values.size(), width, dataset.id(), place,
-             [&](std::size_t first, std::size_t count, hid_t memory, hid_t file) {
-               padded.assign(count * width, '\0');
-               for (std::size_t i = 0; i < count; ++i) {
-                 std::memcpy(&padded[i * width], values[first + i].data(),
-                             values[first + i].size());
-               }
-               check(H5Dwrite(dataset.id(), type.id(), memory, file, H5P_DEFAULT, padded.data()),
-                     place, "the dataset cannot be written");
-             });
-  Dataset result(std::move(dataset), place);
-  result.set_attribute("_Encoding", "utf-8");  // else xarray gives bytes
-  return result;
+  Dataset dataset = create_string_column(name, values.size(), width, dimension);
+  dataset.write_strings(0, values);
+  return dataset;
 }
 
 std::vector<std::string> Group::read_strings(const std::string& name) const {
-  const Place place = child(name);
-  const OpenDataset open = open_dataset(handle_.id(), name, place, 1);
-  if (H5Tget_class(open.type.id()) != H5T_STRING || H5Tis_variable_str(open.type.id()) != 0) {
-    fail(place, "expected strings of fixed length");
-  }
-  const std::size_t width = H5Tget_size(open.type.id());
-  std::vector<std::string> values(open.elements);
-  std::vector<char> padded;
-  in_batches(
-      values.size(), width, open.dataset.id(), place,
-      [&](std::size_t first, std::size_t count, hid_t memory, hid_t file) {
-        padded.resize(count * width);
-        check(H5Dread(open.dataset.id(), open.type.id(), memory, file, H5P_DEFAULT, padded.data()),
-              place, "the dataset cannot be read");
-        for (std::size_t i = 0; i < count; ++i) {
-          std::string_view text(&padded[i * width], width);
-          values[first + i] = text.substr(0, text.find_last_not_of('\0') + 1);
-        }
-      });
+  const Dataset from = dataset(name);
+  std::vector<std::string> values(from.size());
+  from.read_strings(0, values);
   return values;
 }
 
@@ -531,11 +628,14 @@ Matrix<T> Group::read_matrix(const std::string& name) const {
   return matrix;
 }
 
-#define FORECOST_H5_TYPE(T)                                                                     \
-  template Dataset Group::write<T>(const std::string&, std::span<const T>, const std::string&); \
-  template std::vector<T> Group::read<T>(const std::string&) const;                             \
-  template Dataset Group::write_matrix<T>(const std::string&, std::span<const T>, std::size_t,  \
-                                          std::size_t);                                         \
+#define FORECOST_H5_TYPE(T)                                                                      \
+  template void Dataset::write<T>(std::size_t, std::span<const T>);                              \
+  template void Dataset::read<T>(std::size_t, std::span<T>) const;                               \
+  template Dataset Group::create_column<T>(const std::string&, std::size_t, const std::string&); \
+  template Dataset Group::write<T>(const std::string&, std::span<const T>, const std::string&);  \
+  template std::vector<T> Group::read<T>(const std::string&) const;                              \
+  template Dataset Group::write_matrix<T>(const std::string&, std::span<const T>, std::size_t,   \
+                                          std::size_t);                                          \
   template Matrix<T> Group::read_matrix<T>(const std::string&) const;
 FORECOST_H5_TYPE(float)
 FORECOST_H5_TYPE(double)
@@ -551,7 +651,7 @@ FORECOST_H5_TYPE(std::uint64_t)
 File File::create(const std::string& name) {
   silence();
   const Place place{name, "", false};
-  const Handle access = file_access(place);
+  const Handle access = memory_file_access(place);
   // HDF5 takes two memory files of one name for the same file; the list's number is this one's own.
   const std::string own_name = fmt::format("{}#{}", name, access.id());
   Handle file = own(H5Fcreate(own_name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()),
@@ -572,7 +672,7 @@ File File::of_bytes(std::string bytes, const std::string& name) {
   Handle access;  // closed after the check: each call clears what the library says of the last one
   if (opened < 0) {
     // The call above has cleared it already: ask again, of a copy.
-    access = file_access(place);
+    access = memory_file_access(place);
     check(H5Pset_file_image(access.id(), image, held->size()), place, "no memory file");
     opened = H5Fopen(fmt::format("{}#{}", name, access.id()).c_str(), H5F_ACC_RDONLY, access.id());
   }
@@ -582,11 +682,31 @@ File File::of_bytes(std::string bytes, const std::string& name) {
 }
 
 File File::open(const std::filesystem::path& file) {
-  return of_bytes(read_text(file), file.string());
+  auto open = std::make_shared<const OpenFile>(file);
+  const int descriptor = open->descriptor();
+  return of_descriptor(descriptor, std::move(open), file.string());
+}
+
+File File::of_descriptor(int descriptor, std::shared_ptr<const void> held,
+                         const std::string& name) {
+  silence();
+  const Place place{name, "", true, std::move(held)};
+  if (::lseek(descriptor, 0, SEEK_END) == 0) fail(place, "empty file, not HDF5");
+  const Handle access = file_access(place);
+#if H5_VERSION_GE(1, 10, 7)
+  // Some network mounts have no locks, and nobody changes a file in place.
+  check(H5Pset_file_locking(access.id(), false, true), place, "no locking switch");
+#endif
+  // The very file that is held open, whatever has its name by now.
+  const std::string path = fmt::format("/proc/self/fd/{}", descriptor);
+  Handle file = own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), CloseFile{}, place,
+                    "not an HDF5 file, or a damaged one");
+  Handle root = own(H5Gopen2(file.id(), "/", H5P_DEFAULT), CloseGroup{}, place, "no root group");
+  return File(std::move(file), std::move(root), place);
 }
 
 std::string File::bytes() const {
-  if (place_.bytes != nullptr) return *place_.bytes;
+  if (place_.opened) throw std::logic_error("File::bytes: of a file that was not made here");
   check(H5Fflush(file_.id(), H5F_SCOPE_GLOBAL), place_, "the file cannot be completed");
   const auto size = check(H5Fget_file_image(file_.id(), nullptr, 0), place_, "no file image");
   std::string image(static_cast<std::size_t>(size), '\0');

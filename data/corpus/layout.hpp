@@ -1,0 +1,29 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "data/layer.hpp"
+
+// The layout of corpus.h5, for the code that writes and reads it; docs/corpus.md describes it for
+// readers in other languages.
+
+namespace forecost::layout {
+
+inline constexpr const char* schema_name = "forecost-corpus";
+inline constexpr const char* row_dimension = "row";
+inline constexpr const char* sample_dimension = "sample";
+/// Index of the row's first raw sample; a row's samples end where the next row's begin.
+inline constexpr const char* sample_begin = "sample_begin";
+inline constexpr const char* samples = "samples_s";
+
+/// Every other group is an operator.
+inline bool is_table(std::string_view group) {
+  return group == "devices" || group == "environments" || group == "runs" || group == "sweeps";
+}
+
+/// The names of all datasets in the group of an operator: parameters, fields, samples, dimensions.
+std::set<std::string> columns_of(const Operator& op);
+
+}  // namespace forecost::layout
