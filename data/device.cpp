@@ -11,21 +11,23 @@
 namespace forecost {
 
 std::span<const AttributeInfo, attribute_count> attribute_table() {
-  // Ranges are wide enough for anything built since 2010 and narrow enough to refuse GHz where Hz
-  // is meant, or GB where bytes are.
-  static constexpr AttributeInfo bytes{"", "B", 1e3, 1e14}, flops{"", "FLOP/s", 1e8, 1e17},
-      rate{"", "B/s", 1e6, 1e15};
+  // Ranges hold anything built since 2010 and whatever a probe may reach, and are narrow enough to
+  // refuse the usual mistakes in the unit: MHz or kHz for Hz, GB, MiB or KiB for bytes, GB/s or
+  // MB/s for bytes per second, TFLOP/s or GFLOP/s, microseconds, mW or kW, CUDA lanes for
+  // multiprocessors, 80 for a capability of 8.0.
+  static constexpr AttributeInfo cache{"", "B", 2e5, 1e11}, flops{"", "FLOP/s", 1e8, 1e17},
+      rate{"", "B/s", 1e8, 1e15}, link{"", "B/s", 1e7, 1e15};
   const auto named = [](std::string_view name, AttributeInfo info) {
     info.name = name;
     return info;
   };
   static const std::array<AttributeInfo, attribute_count> table{
-      named("memory_bytes", bytes),
-      AttributeInfo{"cores", "1", 1, 1e6},
+      AttributeInfo{"memory_bytes", "B", 5e8, 1e14},
+      AttributeInfo{"cores", "1", 1, 2000},
       AttributeInfo{"clock_hz", "Hz", 1e8, 1e10},
       AttributeInfo{"memory_clock_hz", "Hz", 1e8, 1e11},
-      named("l2_bytes", bytes),
-      named("llc_bytes", bytes),
+      named("l2_bytes", cache),
+      named("llc_bytes", cache),
       named("peak_f32_flops", flops),
       named("peak_tf32_flops", flops),
       named("peak_f16_flops", flops),
@@ -34,11 +36,11 @@ std::span<const AttributeInfo, attribute_count> attribute_table() {
       named("peak_int8_flops", flops),
       named("peak_fp8_flops", flops),
       named("bandwidth_bytes_per_s", rate),
-      named("interconnect_bytes_per_s", rate),
-      named("host_link_bytes_per_s", rate),
-      AttributeInfo{"launch_latency_s", "s", 1e-9, 1},
-      AttributeInfo{"power_cap_w", "W", 0.1, 1e5},
-      AttributeInfo{"compute_capability", "1", 1, 100},
+      named("interconnect_bytes_per_s", link),
+      named("host_link_bytes_per_s", link),
+      AttributeInfo{"launch_latency_s", "s", 1e-9, 1e-3},
+      AttributeInfo{"power_cap_w", "W", 2, 5e3},
+      AttributeInfo{"compute_capability", "1", 1, 20},
       named("probed_f32_flops", flops),
       named("probed_tf32_flops", flops),
       named("probed_f16_flops", flops),
@@ -48,10 +50,10 @@ std::span<const AttributeInfo, attribute_count> attribute_table() {
       named("probed_fp8_flops", flops),
       named("probed_bandwidth_bytes_per_s", rate),
       named("probed_cache_bandwidth_bytes_per_s", rate),
-      named("probed_cache_bytes", bytes),
-      AttributeInfo{"probed_launch_latency_s", "s", 1e-9, 1},
-      named("probed_host_link_bytes_per_s", rate),
-      named("probed_allreduce_bytes_per_s", rate)};
+      AttributeInfo{"probed_cache_bytes", "B", 1e4, 1e11},
+      AttributeInfo{"probed_launch_latency_s", "s", 1e-9, 0.1},
+      named("probed_host_link_bytes_per_s", link),
+      named("probed_allreduce_bytes_per_s", link)};
   return table;
 }
 

@@ -1,7 +1,10 @@
 #include <fstream>
+#include <map>
+#include <sstream>
 
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/file.hpp"
@@ -19,7 +22,7 @@ class DeviceToml : public testing::Test {
   }
   void TearDown() override { fs::remove(file); }
   std::string error_of(const std::string& text) {
-    replace_text(file, text);
+    std::ofstream(file) << text;  // many times: without a sync each
     try {
       load_device(file);
     } catch (const UsageError& error) {
@@ -57,12 +60,58 @@ TEST_F(DeviceToml, ErrorsNameTheLine) {
             std::string::npos);
 }
 
-TEST(ShippedDevices, AllLoadAndAreNamedAfterTheirClass) {
-  ASSERT_FALSE(shipped_devices().empty());
-  for (const auto& name : shipped_devices()) {
-    EXPECT_EQ(find_device(name).device_class, name);
+/// What people copy from nvidia-smi, lscpu, deviceQuery, data sheets and profilers.
+TEST_F(DeviceToml, RefusesEveryAttributeInAnotherUnit) {
+  const std::string tflops_gflops = "19.5 19500";
+  const std::string gb_mb_per_s = "1555 1.555 1555000", link_gb_mb_per_s = "32 32000";
+  const std::map<std::string_view, std::string> mistakes{
+      {"memory_bytes", "40 40960 41943040"},  // GB, MiB, KiB
+      {"cores", "6912"},                      // lanes
+      {"clock_hz", "1.41 1410 1410000"},      // GHz, MHz, kHz
+      {"memory_clock_hz", "1.215 1215 1215000"},
+      {"l2_bytes", "40 40960"},
+      {"llc_bytes", "27.5 28160"},
+      {"peak_f32_flops", tflops_gflops},
+      {"peak_tf32_flops", tflops_gflops},
+      {"peak_f16_flops", tflops_gflops},
+      {"peak_bf16_flops", tflops_gflops},
+      {"peak_f64_flops", tflops_gflops},
+      {"peak_int8_flops", tflops_gflops},
+      {"peak_fp8_flops", tflops_gflops},
+      {"bandwidth_bytes_per_s", gb_mb_per_s},
+      {"interconnect_bytes_per_s", link_gb_mb_per_s},
+      {"host_link_bytes_per_s", link_gb_mb_per_s},
+      {"launch_latency_s", "4 4000 0.004"},  // us, ns, ms
+      {"power_cap_w", "0.4 400000"},         // kW, mW
+      {"compute_capability", "80"},
+      {"probed_f32_flops", tflops_gflops},
+      {"probed_tf32_flops", tflops_gflops},
+      {"probed_f16_flops", tflops_gflops},
+      {"probed_bf16_flops", tflops_gflops},
+      {"probed_f64_flops", tflops_gflops},
+      {"probed_int8_flops", tflops_gflops},
+      {"probed_fp8_flops", tflops_gflops},
+      {"probed_bandwidth_bytes_per_s", gb_mb_per_s},
+      {"probed_cache_bandwidth_bytes_per_s", gb_mb_per_s},
+      {"probed_cache_bytes", "32 256"},
+      {"probed_launch_latency_s", "4 4000"},
+      {"probed_host_link_bytes_per_s", link_gb_mb_per_s},
+      {"probed_allreduce_bytes_per_s", link_gb_mb_per_s},
+  };
+  EXPECT_EQ(mistakes.size(), attribute_count);
+  for (const AttributeInfo& info : attribute_table()) {
+    ASSERT_TRUE(mistakes.contains(info.name)) << info.name;
+    std::istringstream values(mistakes.at(info.name) + " 0 -1");
+    for (std::string value; values >> value;) {
+      const std::string error = error_of(
+          fmt::format("name = \"A\"\nkind = \"gpu\"\nclass = \"a\"\n{} = {}\n", info.name, value));
+      EXPECT_TRUE(error.starts_with(fmt::format(":4: '{}': ", info.name)))
+          << info.name << " = " << value << ": " << error;
+      EXPECT_TRUE(
+          error.ends_with(fmt::format("expected {:g} to {:g} {}", info.min, info.max, info.units)))
+          << error;
+    }
   }
-  EXPECT_THROW(find_device("no-such-device"), UsageError);
 }
 
 }  // namespace

@@ -35,9 +35,9 @@ class FakePredictor : public Predictor {
   std::function<Prediction(const Task&)> rule_;
 };
 
-Network network_of(const std::string& layers) {
+Network network_of(const std::string& layers, int features = 8) {
   const auto file = std::filesystem::path(testing::TempDir()) / "compose_test.toml";
-  std::ofstream(file) << "[network]\nname = 'n'\ninput = [8]\n" << layers;
+  std::ofstream(file) << "[network]\nname = 'n'\ninput = [" << features << "]\n" << layers;
   return load_network(file);
 }
 
@@ -118,7 +118,7 @@ TEST(Compose, LayerErrorsAverageOutEqualOnesAndTheDevicesDoNot) {
 }
 
 TEST(Compose, CacheStateFollowsWhatFits) {
-  const Network n = network_of("[[layer]]\nop = 'dense'\nout_features = 16\nbias = false\n");
+  const Network n = network_of("[[layer]]\nop = 'dense'\nout_features = 512\nbias = false\n", 256);
   const FakePredictor predictor([](const Task& task) {
     return Prediction{task.cache == CacheState::hot ? 1.0 : 3.0, 0, 0, false};
   });
@@ -126,13 +126,14 @@ TEST(Compose, CacheStateFollowsWhatFits) {
   EXPECT_DOUBLE_EQ(compose(predictor, {&n, &device, 1}).total_s, 3);
   device.set(Attribute::llc_bytes, 1e9);  // all of it
   EXPECT_DOUBLE_EQ(compose(predictor, {&n, &device, 1}).total_s, 1);
-  // 4 items: input 32, output 64, weights 128 elements; 4 * 200 B hold activations, not all.
-  device.set(Attribute::llc_bytes, 4096);
-  EXPECT_DOUBLE_EQ(compose(predictor, {&n, &device, 4}).total_s, 1);
-  device.set(Attribute::probed_cache_bytes, 1024);  // wins over the nominal one; 896 B are needed
-  EXPECT_DOUBLE_EQ(compose(predictor, {&n, &device, 4}).total_s, 1);
-  // 8 items: 768 B of activations fit, with 512 B of weights not: 768/1280 is hot.
-  EXPECT_DOUBLE_EQ(compose(predictor, {&n, &device, 8}).total_s, 3 - 2 * 768.0 / 1280);
+  // 128 items: 384 KiB of activations and 512 KiB of weights.
+  device.set(Attribute::llc_bytes, 4096 * 1024);
+  EXPECT_DOUBLE_EQ(compose(predictor, {&n, &device, 128}).total_s, 1);
+  // The probed one wins over the nominal one.
+  device.set(Attribute::probed_cache_bytes, 1024 * 1024);
+  EXPECT_DOUBLE_EQ(compose(predictor, {&n, &device, 128}).total_s, 1);
+  // 256 items: 768 KiB of activations fit, with 512 KiB of weights not: 768/1280 is hot.
+  EXPECT_DOUBLE_EQ(compose(predictor, {&n, &device, 256}).total_s, 3 - 2 * 768.0 / 1280);
 }
 
 TEST(Compose, LaunchLatencyOnlyWhereEventsLeftItOut) {
