@@ -1,65 +1,73 @@
 #include <iostream>
+#include <memory>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
-#include "cli/verb.hpp"
-#include "core/file.hpp"
+#include "cli/corpus_output.hpp"
 #include "core/units.hpp"
-#include "data/corpus/corpus.hpp"
-#include "data/corpus/merge.hpp"
+#include "data/corpus/journal.hpp"
 
 namespace forecost::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Arguments = std::vector<std::string>;
 
-ExitCode run(const World& world, const Arguments& arguments) {
+/// Adds a run directory's journals and corpus.h5, or a corpus.
+void add_input(Merger& merger, const fs::path& input, const fs::path& output, bool salvage) {
+  if (!fs::is_directory(input)) {
+    merger.add(read_corpus(input));
+    return;
+  }
+  std::vector<std::string> damage;
+  for (const fs::path& journal : journals_of(input)) {
+    merger.add(read_journal(journal, salvage ? &damage : nullptr));
+  }
+  for (const std::string& line : damage) spdlog::warn("{}", line);
+  // It may hold rows whose journals were cleaned up; or there is none yet.
+  const fs::path corpus = input / "corpus.h5";
+  std::error_code ignored;
+  if (fs::exists(corpus) && !fs::equivalent(corpus, output, ignored)) {
+    merger.add(read_corpus(corpus));
+  }
+}
+
+ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   po::options_description options;
-  options.add_options()("output,o", po::value<std::string>()->required(), "the merged corpus");
+  options.add_options()("output,o", po::value<std::string>()->required(),
+                        "the merged corpus; what it already holds stays in it");
+  add_on_conflict(options);
+  options.add_options()("salvage",
+                        "of a damaged journal take the records that are whole, and warn; else "
+                        "nothing is merged");
   po::variables_map values;
   if (!parse(
           world,
-          {"forecost corpus merge RUN_DIR|CORPUS.h5... -o CORPUS.h5",
-           "Merges journals and corpora into one file. The same row twice is kept once; an ok row\n"
-           "supersedes an earlier failure; rows that contradict each other are listed and nothing "
-           "is\n"
-           "written (exit code 4).",
-           "  forecost corpus merge run-a run-b/corpus.h5 -o both.h5"},
+          {"forecost corpus merge RUN_DIR|CORPUS.h5... -o CORPUS.h5 [options]",
+           "Merges run directories and corpora into one file. The same row twice is kept once; an\n"
+           "ok row supersedes an earlier failure; rows that contradict each other are listed and\n"
+           "nothing is written (exit code 4), unless --on-conflict says which to keep.",
+           "  forecost corpus merge run-a run-b/corpus.h5 -o both.h5\n"
+           "  forecost corpus merge monday tuesday -o both.h5 --on-conflict newest\n"
+           "  forecost corpus merge damaged-run -o saved.h5 --salvage"},
           options, -1, arguments, values)) {
     return ExitCode::done;
   }
-  if (positionals(values).empty())
-    throw UsageError("corpus merge: expected corpus files or run directories");
+  const auto inputs = positionals(values);
+  if (inputs.empty()) throw UsageError("corpus merge: expected corpus files or run directories");
   const fs::path output = values["output"].as<std::string>();
-  check_output(output);
-  if (fs::exists(output) && !is_corpus(output)) {
-    throw UsageError(
-        fmt::format("-o {}: it exists and is no corpus: name another file", output.string()));
-  }
-  Corpus all;
-  Merger merger(all);
-  for (const fs::path path : positionals(values)) {
-    // A run directory may hold rows in its corpus.h5 only (its journals were cleaned up), or in its
-    // journals only (it was killed before the first merge).
-    if (fs::is_directory(path)) {
-      merger.add(read_journals(path));
-      if (!fs::exists(path / "corpus.h5")) continue;
-    }
-    merger.add(read_corpus(path));
-  }
-  const auto conflicts = merger.finish();
-  if (!conflicts.empty()) {
-    for (const auto& conflict : conflicts) std::cerr << conflict << "\n";
-    throw DataError(
-        fmt::format("{}; nothing was written",
-                    format_counted(static_cast<double>(conflicts.size()), "conflicting row")));
-  }
-  all.history.push_back(history_line(
-      fmt::format("merged {} inputs into {} rows", positionals(values).size(), all.rows.size())));
-  write_corpus(all, output);
-  std::cout << fmt::format("{}: {} rows\n", output.string(),
-                           format_count(static_cast<double>(all.rows.size())));
+  const bool salvage = values.count("salvage") > 0;
+  // The corpus.h5 of a run directory can be made again from its journals.
+  const bool remade = std::any_of(inputs.begin(), inputs.end(), [&](const fs::path input) {
+    std::error_code ignored;
+    return fs::is_directory(input) && fs::equivalent(input / "corpus.h5", output, ignored);
+  });
+  add_to_corpus(
+      output, fmt::format("merged {}", format_counted(static_cast<double>(inputs.size()), "input")),
+      [&](Merger& merger) {
+        for (const fs::path input : inputs) add_input(merger, input, output, salvage);
+      },
+      {.on_conflict = on_conflict_of(values), .set_damaged_aside = remade});
   return ExitCode::done;
 }
 

@@ -30,6 +30,7 @@
 #include "core/units.hpp"
 #include "core/version.hpp"
 #include "data/corpus/journal.hpp"
+#include "data/corpus/merge.hpp"
 #include "mpi/agree.hpp"
 #include "mpi/scheduler.hpp"
 
@@ -268,7 +269,9 @@ class Watch {
     const double interval_s = std::max(options_.merge_interval_s, merge_s_ / merge_share);
     if (seconds_since(last_merge_) < interval_s) return;
     const Clock::time_point begin = Clock::now();
-    if (!merge_run(options_.run_directory, false).empty() && !told_of_conflicts_) {
+    // Where many jobs share the directory, another one may be at it.
+    const MergeOutcome merge = merge_run_directory(options_.run_directory, 0);
+    if (!merge.conflicts.empty() && !told_of_conflicts_) {
       spdlog::warn("runs of {} contradict each other: corpus.h5 stays as it is, the journals go on",
                    options_.run_directory.string());
       told_of_conflicts_ = true;
@@ -340,7 +343,14 @@ Duty gather_duty(const World& world, const Duty& own) {
 }
 
 void merge_at_end(const fs::path& directory) {
-  const auto conflicts = merge_run(directory, true);
+  const MergeOutcome merge = merge_run_directory(directory);
+  if (merge.busy) {
+    throw EnvironmentError(fmt::format(
+        "{0}: another merge into it did not end; all rows are in the journals: 'forecost corpus "
+        "merge {0} -o {0}/corpus.h5' when it has",
+        directory.string()));
+  }
+  const auto& conflicts = merge.conflicts;
   if (conflicts.empty()) return;
   for (const std::string& conflict : conflicts) spdlog::error("{}", conflict);
   throw DataError(fmt::format(

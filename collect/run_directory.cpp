@@ -174,14 +174,4 @@ OpenedRun open_run(const fs::path& directory, const Plan& plan, const Shard& sha
   }
 }
 
-std::vector<std::string> merge_run(const fs::path& directory, bool wait) {
-  constexpr double longest_merge_s = 600;
-  const FileLock lock(directory / fmt::format("{}merge-lock", scratch_prefix),
-                      wait ? longest_merge_s : 0);
-  if (lock.busy() && !wait) return {};
-  // File systems without locks (some NFS and Lustre mounts) merge unguarded: each merge is atomic,
-  // and the next one repairs what two at a time could leave.
-  return merge_run_directory(directory);
-}
-
 }  // namespace forecost

@@ -39,9 +39,4 @@ OpenedRun open_run(const std::filesystem::path& directory, const Plan& plan, con
 /// RUN_DIR/runs/ID.
 std::filesystem::path run_folder(const std::filesystem::path& directory, const std::string& id);
 
-/// Merges the journals into RUN_DIR/corpus.h5; one merge of a directory at a time, also where many
-/// jobs share it. With `wait` false it returns at once, having done nothing, if another job is at
-/// it. Returns the conflicts: if there are any, corpus.h5 stays as it was.
-std::vector<std::string> merge_run(const std::filesystem::path& directory, bool wait);
-
 }  // namespace forecost

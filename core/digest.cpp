@@ -145,11 +145,13 @@ std::string read_verified(const fs::path& file) {
   return bytes;
 }
 
-std::shared_ptr<const OpenFile> open_verified(const fs::path& file) {
+std::shared_ptr<const OpenFile> open_verified(const fs::path& file, std::string* sha256) {
   std::shared_ptr<const OpenFile> open;
   verify(file, [&] {
     open = std::make_shared<const OpenFile>(file);
-    return sha256_hex_of_file(*open);
+    const std::string digest = sha256_hex_of_file(*open);
+    if (sha256 != nullptr) *sha256 = digest;
+    return digest;
   });
   return open;
 }

@@ -19,6 +19,8 @@ void replace_with_digest(const std::filesystem::path& file, std::string_view byt
 /// DataError if the digest is missing or another one.
 std::string read_verified(const std::filesystem::path& file);
 /// The same, to be read part by part: writers replace a file and never change one in place.
-std::shared_ptr<const OpenFile> open_verified(const std::filesystem::path& file);
+/// `sha256` gets the digest.
+std::shared_ptr<const OpenFile> open_verified(const std::filesystem::path& file,
+                                              std::string* sha256 = nullptr);
 
 }  // namespace forecost

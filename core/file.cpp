@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -88,6 +90,21 @@ void check_output(const fs::path& file) {
   check_writable(file.has_parent_path() ? file.parent_path() : fs::path("."));
 }
 
+namespace {
+
+/// Once for the process: every merge meets the same file system.
+void warn_of_no_locks(const fs::path& file, int error) {
+  static std::once_flag warned;
+  std::call_once(warned, [&] {
+    spdlog::warn(
+        "{}: locks do not work there ({}): going on without; start no two jobs or merges into one "
+        "directory at the same moment",
+        file.has_parent_path() ? file.parent_path().string() : ".", std::strerror(error));
+  });
+}
+
+}  // namespace
+
 FileLock::FileLock(const fs::path& file, double wait_s)
     : fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   if (fd_ < 0) return;
@@ -95,6 +112,7 @@ FileLock::FileLock(const fs::path& file, double wait_s)
   while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     busy_ = errno == EWOULDBLOCK;
+    if (!busy_) warn_of_no_locks(file, errno);
     if (!busy_ || std::chrono::steady_clock::now() >= until) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

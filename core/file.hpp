@@ -45,8 +45,8 @@ void replace_file(const std::filesystem::path& file,
 void replace_text(const std::filesystem::path& file, std::string_view text);
 
 /// An advisory lock on a file of its own, held until the object or the process ends, on whatever
-/// node. Some network mounts have none (errno 37 or 524): then, and where another holds it for
-/// longer than the wait, held() is false, and `busy()` tells which.
+/// node. Some network mounts have none (errno 37 or 524): then, with one warning of the process,
+/// and where another holds it for longer than the wait, held() is false, and `busy()` tells which.
 class FileLock {
  public:
   /// Creates the file; waits up to `wait_s` seconds.

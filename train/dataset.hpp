@@ -26,8 +26,8 @@ struct Dataset {
 /// The preset says what an example is: a measured pass ("default"), or, for "justus2018", forward
 /// alone and the sum of a layer's passes as a training step, one for each optimizer whose update
 /// was measured. Takes corpora and
-/// run directories, merged. Throws what read_corpus throws, and DataError where they contradict
-/// each other.
+/// run directories, which are read batch by batch; a row that is in several counts once. Throws
+/// what CorpusReader throws, and DataError where they contradict each other.
 Dataset load_dataset(const std::vector<std::filesystem::path>& corpora, std::string_view preset);
 /// The same of a corpus in memory.
 Dataset make_dataset(const Corpus& corpus, std::string_view preset);

@@ -37,12 +37,15 @@ void write_corpus(const Corpus& corpus, const std::filesystem::path& file);
 /// A corpus.h5, or the one of a run directory. Throws EnvironmentError if there is none in it yet.
 std::filesystem::path corpus_file(const std::filesystem::path& file_or_run_directory);
 
-/// Takes what corpus_file() takes. Verifies the digest before HDF5 opens the file. Throws DataError
-/// (corrupt, newer schema, not a corpus) or EnvironmentError (not readable).
-Corpus read_corpus(const std::filesystem::path& file_or_run_directory, bool with_samples = true);
+/// The whole of what CorpusReader (reader.hpp) reads; throws what that does.
+Corpus read_corpus(const std::filesystem::path& file_or_run_directory, bool with_samples = true,
+                   int* schema_version = nullptr);
 
-/// Whether the file says that it is a corpus, of whatever version; its digest is not looked at.
+/// Whether the file says that it is a corpus, of whatever version; or is damaged, but has a digest.
 bool is_corpus(const std::filesystem::path& file);
+/// Finds out before the work that rows cannot be added to `file`: check_output() (core/file.hpp),
+/// and UsageError where it is something else than a corpus.
+void check_corpus_output(const std::filesystem::path& file);
 
 /// What is wrong, one line each, naming group and row; empty if all is well. Damage that stops the
 /// reading is one line too.
@@ -51,23 +54,8 @@ std::vector<std::string> validate_corpus(const std::filesystem::path& file);
 /// there is one yet; a directory with neither is a problem too. Throws EnvironmentError.
 std::vector<std::string> validate_run_directory(const std::filesystem::path& run_directory);
 
-/// Adds `from` to `into`: tables by id, rows by row key. The same row twice is kept once, and of
-/// several failures of one key the last; an ok row supersedes the failures of the same task,
-/// replicate and class, on whichever device, but those that are known to have started after it:
-/// they stay beside it, so that one key has at most one ok row and one failure. The same row key
-/// with different values from different runs, both ok, is a conflict. Returns the conflicts, one
-/// line each.
-std::vector<std::string> merge_into(Corpus& into, const Corpus& from);
-
 /// Everything under RUN_DIR/runs/*/journal-*: a torn last record of a journal (a kill) is left out,
 /// damage anywhere else throws DataError.
 Corpus read_journals(const std::filesystem::path& run_directory);
-
-/// Merges the journals into RUN_DIR/corpus.h5, which keeps what it holds: its history, and rows
-/// whose journals are gone. Writes nothing where nothing is new, nor where there are conflicts,
-/// which it returns. A corpus.h5 that cannot be read (damaged, of a newer version) is renamed to
-/// corpus.h5.damaged, with a warning, and made again from the journals. Throws DataError for a
-/// damaged journal, EnvironmentError.
-std::vector<std::string> merge_run_directory(const std::filesystem::path& run_directory);
 
 }  // namespace forecost

@@ -44,8 +44,26 @@ std::string frame(char kind, std::string_view payload) {
   return bytes;
 }
 
-std::size_t for_each_frame(std::string_view bytes, const std::string& file,
-                           const std::function<void(char, std::string_view, std::size_t)>& record) {
+namespace {
+
+bool header_is_whole(std::string_view rest) {
+  return rest.size() >= header_size && rest.substr(0, magic.size()) == magic &&
+         get_u32(rest.substr(checked_header)) == crc32_of(rest.substr(0, checked_header));
+}
+
+/// Where the next whole header begins, or the end.
+std::size_t next_header(std::string_view bytes, std::size_t from) {
+  for (std::size_t at = from; (at = bytes.find(magic, at)) != std::string_view::npos; ++at) {
+    if (header_is_whole(bytes.substr(at))) return at;
+  }
+  return bytes.size();
+}
+
+}  // namespace
+
+void for_each_frame(std::string_view bytes, const std::string& file,
+                    const std::function<void(char, std::string_view, std::size_t)>& record,
+                    const std::function<void(const std::string&)>& damage) {
   const std::size_t last = bytes.find_last_not_of('\0');
   const std::size_t zeros_from = last == std::string_view::npos ? 0 : last + 1;
   const bool zeros_at_end = bytes.size() - zeros_from >= power_failure_zeros;
@@ -53,37 +71,41 @@ std::size_t for_each_frame(std::string_view bytes, const std::string& file,
   std::size_t at = 0;
   while (at < bytes.size()) {
     const std::string_view rest = bytes.substr(at);
-    const auto damaged = [&](const char* what) {
-      return DataError(
-          fmt::format("{}: {} at byte {}: the journal is damaged; keep the file and "
-                      "restore it from a copy, or move it away to go on without it",
-                      file, what, at));
+    const auto damaged = [&](const char* what, std::size_t go_on_at) {
+      if (!damage) {
+        throw DataError(
+            fmt::format("{}: {} at byte {}: the journal is damaged; restore it from a copy, or "
+                        "save the rest by "
+                        "'forecost corpus merge RUN_DIR -o OTHER.h5 --salvage'",
+                        file, what, at));
+      }
+      damage(fmt::format("{}: {} at byte {}: {} bytes are lost", file, what, at, go_on_at - at));
+      at = go_on_at;
     };
     if (rest.size() < header_size) {
       // A cut header still begins as a header does.
       const std::string_view start = rest.substr(0, magic.size());
-      if (start == magic.substr(0, start.size()) || zeros_at_end) {
-        break;
-      }
-      throw damaged("no record begins");
+      if (start == magic.substr(0, start.size()) || zeros_at_end) return;
+      damaged("no record begins", bytes.size());
+      continue;
     }
-    if (rest.substr(0, magic.size()) != magic ||
-        get_u32(rest.substr(checked_header)) != crc32_of(rest.substr(0, checked_header))) {
-      if (zeros_at_end && zeros_from < at + header_size) break;
-      throw damaged("a record's header is wrong");
+    if (!header_is_whole(rest)) {
+      if (zeros_at_end && zeros_from < at + header_size) return;
+      damaged("a record's header is wrong", next_header(bytes, at + 1));
+      continue;
     }
     const std::size_t length = get_u32(rest.substr(magic.size() + 1));
     const std::size_t size = header_size + length + trailer_size;
-    if (rest.size() < size) break;
+    if (rest.size() < size) return;
     const std::string_view payload = rest.substr(header_size, length);
     if (get_u32(rest.substr(header_size + length)) != crc32_of(payload)) {
-      if (zeros_at_end && zeros_from < at + size) break;
-      throw damaged("a record's checksum is wrong");
+      if (zeros_at_end && zeros_from < at + size) return;
+      damaged("a record's checksum is wrong", at + size);
+      continue;
     }
     record(rest[magic.size()], payload, at);
     at += size;
   }
-  return at;
 }
 
 }  // namespace forecost

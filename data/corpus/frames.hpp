@@ -20,10 +20,12 @@ std::string frame(char kind, std::string_view payload);
 
 /// Calls `record(kind, payload, offset)` for each whole record of a journal's bytes. A cut last
 /// record is left out: one that ends early (a kill), or whose end is zeros up to the end of the
-/// file (a power failure after the file grew). Anything else throws DataError that names `file` and
-/// the offset. Returns the number of bytes that were read as whole records.
-std::size_t for_each_frame(
+/// file (a power failure after the file grew). Anything else is told to `damage`, and the reading
+/// goes on at the next whole record; without `damage` it throws DataError that names `file` and the
+/// offset.
+void for_each_frame(
     std::string_view bytes, const std::string& file,
-    const std::function<void(char kind, std::string_view payload, std::size_t offset)>& record);
+    const std::function<void(char kind, std::string_view payload, std::size_t offset)>& record,
+    const std::function<void(const std::string& line)>& damage = {});
 
 }  // namespace forecost

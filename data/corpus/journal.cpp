@@ -93,13 +93,20 @@ void Journal::sync() {
   }
 }
 
-Corpus read_journal(const std::filesystem::path& file) {
+Corpus read_journal(const std::filesystem::path& file, std::vector<std::string>* damage) {
   Corpus corpus;
   const std::string name = file.string();
-  for_each_frame(
-      read_text(file), name, [&](char kind, std::string_view payload, std::size_t offset) {
-        decode_into(corpus, kind, payload, fmt::format("{}: record at byte {}", name, offset));
-      });
+  const auto record = [&](char kind, std::string_view payload, std::size_t offset) {
+    try {
+      decode_into(corpus, kind, payload, fmt::format("{}: record at byte {}", name, offset));
+    } catch (const DataError& error) {
+      if (damage == nullptr) throw;
+      damage->emplace_back(error.what());
+    }
+  };
+  std::function<void(const std::string&)> tell;
+  if (damage != nullptr) tell = [&](const std::string& line) { damage->push_back(line); };
+  for_each_frame(read_text(file), name, record, tell);
   return corpus;
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "data/corpus/corpus.hpp"
 
@@ -35,7 +36,8 @@ class Journal {
   std::chrono::steady_clock::time_point last_sync_;
 };
 
-/// Reads one journal; see read_journals for what is tolerated.
-Corpus read_journal(const std::filesystem::path& file);
+/// Reads one journal. A torn last record (a kill) is left out. Damage anywhere else throws
+/// DataError, or, where `damage` is given, is told there, a line each, and passed over.
+Corpus read_journal(const std::filesystem::path& file, std::vector<std::string>* damage = nullptr);
 
 }  // namespace forecost

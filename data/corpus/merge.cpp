@@ -11,10 +11,13 @@
 #include <spdlog/spdlog.h>
 
 #include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/units.hpp"
 #include "core/version.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/journal.hpp"
 #include "data/corpus/records.hpp"
+#include "data/corpus/row_key.hpp"
 
 namespace forecost {
 
@@ -22,11 +25,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Every value of a row but its run and samples, so that rows compare by the million.
+/// Every value of a row but where it came from and its samples, so that rows compare by the
+/// million.
 std::string values_of(const Measurement& row) {
   std::string bytes;
   visit_fields(row, [&](const char*, const char*, const auto& member) {
     using Value = std::decay_t<decltype(member)>;
+    if (static_cast<const void*>(&member) == &row.source_line) return;
     if constexpr (std::is_same_v<Value, std::string>) {
       if (&member != &row.run_id) bytes.append(member).append(1, '\0');
     } else {
@@ -53,24 +58,9 @@ bool same_records(const std::vector<Record>& a, const std::vector<Record>& b) {
                     [](const auto& x, const auto& y) { return encode(x) == encode(y); });
 }
 
-/// Whether both hold the same in the same order, but for the history.
-bool same_content(const Corpus& a, const Corpus& b) {
-  return same_records(a.devices, b.devices) && same_records(a.environments, b.environments) &&
-         same_records(a.sweeps, b.sweeps) && same_records(a.runs, b.runs) &&
-         std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), b.rows.end(),
-                    [](const Measurement& x, const Measurement& y) {
-                      return x.task == y.task && x.run_id == y.run_id &&
-                             x.samples_s == y.samples_s && values_of(x) == values_of(y);
-                    });
-}
-
 bool started_later(const Measurement& a, const Measurement& b) {
   return std::isfinite(a.started_unix_s) &&
          (!std::isfinite(b.started_unix_s) || a.started_unix_s > b.started_unix_s);
-}
-
-std::string task_and_replicate(const Measurement& row) {
-  return fmt::format("{} {}", task_key(row.task, row.device_class), row.replicate);
 }
 
 std::vector<fs::path> sorted_entries(const fs::path& directory) {
@@ -87,32 +77,41 @@ std::vector<fs::path> sorted_entries(const fs::path& directory) {
 
 }  // namespace
 
-Merger::Merger(Corpus& into) : into_(into) {
-  const Corpus given = std::move(into_);
+Merger::Merger(Corpus& into, OnConflict on_conflict) : into_(into), on_conflict_(on_conflict) {
+  Corpus given = std::move(into_);
   into_ = Corpus{};
-  add(given);
+  add(std::move(given));
+  before_ = {.devices = into_.devices,
+             .environments = into_.environments,
+             .sweeps = into_.sweeps,
+             .runs = into_.runs};
+  rows_before_ = into_.rows.size();
 }
 
-void Merger::add(const Corpus& from) {
+void Merger::add(Corpus from) {
   for (const Device& device : from.devices) add(device);
-  for (const Environment& environment : from.environments) {
-    if (environments_.insert(environment.id()).second) into_.environments.push_back(environment);
+  for (Environment& environment : from.environments) {
+    if (environments_.insert(environment.id()).second) {
+      into_.environments.push_back(std::move(environment));
+    }
   }
-  for (const SweepRecord& sweep : from.sweeps) {
-    if (sweeps_.insert(sweep.id).second) into_.sweeps.push_back(sweep);
+  for (SweepRecord& sweep : from.sweeps) {
+    if (sweeps_.insert(sweep.id).second) into_.sweeps.push_back(std::move(sweep));
   }
-  for (const Run& run : from.runs) {
+  for (Run& run : from.runs) {
     const auto [found, added] = runs_.try_emplace(run.id, into_.runs.size());
     if (added) {
-      into_.runs.push_back(run);
+      into_.runs.push_back(std::move(run));
     } else {
       for (const auto& [fact, value] : run.facts) into_.runs[found->second].facts[fact] = value;
     }
   }
-  for (const Measurement& row : from.rows) add(row);
-  for (const std::string& line : from.history) {
+  const std::size_t rows = into_.rows.size() + from.rows.size();
+  if (into_.rows.capacity() < rows) into_.rows.reserve(std::max(rows, 2 * into_.rows.size()));
+  for (Measurement& row : from.rows) add(std::move(row));
+  for (std::string& line : from.history) {
     if (std::find(into_.history.begin(), into_.history.end(), line) == into_.history.end()) {
-      into_.history.push_back(line);
+      into_.history.push_back(std::move(line));
     }
   }
 }
@@ -133,52 +132,104 @@ void Merger::add(const Device& device) {
   into_.devices[found->second] = merged;
 }
 
-void Merger::add(const Measurement& row) {
+void Merger::add(Measurement row) {
   // An ok row and a failure of one key are two rows; finish() knows which came last.
   const bool ok = row.status == Status::ok;
-  const std::string key = row_key(row);
-  const auto [found, added] = rows_.try_emplace(ok ? key : key + " failure", into_.rows.size());
+  const auto [found, added] =
+      (ok ? ok_rows_ : failures_).try_emplace(row_key_hash(row), into_.rows.size());
+  const std::size_t index = found->second;
   if (added) {
-    into_.rows.push_back(row);
+    into_.rows.push_back(std::move(row));
     return;
   }
-  Measurement& known = into_.rows[found->second];
+  Measurement& known = into_.rows[index];
   if (same_values(known, row)) {
-    if (known.samples_s.empty()) known = row;
+    if (!known.samples_s.empty() || row.samples_s.empty()) return;
   } else if (ok && row.run_id != known.run_id) {
-    conflicts_.push_back(fmt::format("{}: run {} has {:.6g} s, run {} has {:.6g} s", key,
-                                     known.run_id, known.time.median_s, row.run_id,
-                                     row.time.median_s));
-  } else if (started_later(row, known)) {
-    known = row;  // failures may repeat, and a run may measure again what it lost
+    conflict(index, std::move(row));
+    return;
+  } else if (!started_later(row, known)) {
+    return;  // failures may repeat, and a run may measure again what it lost
   }
+  replace(index, std::move(row));
 }
 
-std::vector<std::string> Merger::finish() {
+void Merger::replace(std::size_t index, Measurement row) {
+  Measurement& known = into_.rows[index];
+  if (index < rows_before_) replaced_.try_emplace(index, known);
+  known = std::move(row);
+}
+
+void Merger::conflict(std::size_t index, Measurement row) {
+  Measurement& known = into_.rows[index];
+  conflicts_.push_back(fmt::format("{}: run {} has {:.6g} s, run {} has {:.6g} s", row_key(row),
+                                   known.run_id, known.time.median_s, row.run_id,
+                                   row.time.median_s));
+  switch (on_conflict_) {
+    case OnConflict::refuse:
+    case OnConflict::keep_first:
+      return;
+    case OnConflict::newest:
+      if (started_later(known, row)) return;
+      break;
+    case OnConflict::median: {
+      auto& all = candidates_[index];
+      if (all.empty()) all.push_back(known);
+      if (std::any_of(all.begin(), all.end(),
+                      [&](const Measurement& other) { return same_values(other, row); })) {
+        return;
+      }
+      all.push_back(std::move(row));
+      std::sort(all.begin(), all.end(), [](const Measurement& a, const Measurement& b) {
+        return std::pair(a.time.median_s, std::string_view(a.run_id)) <
+               std::pair(b.time.median_s, std::string_view(b.run_id));
+      });
+      row = all[(all.size() - 1) / 2];
+      if (same_values(known, row)) return;
+      break;
+    }
+  }
+  replace(index, std::move(row));
+}
+
+void Merger::finish() {
+  for (const auto& [index, row] : replaced_) {
+    const Measurement& now = into_.rows[index];
+    changed_ = changed_ || !same_values(now, row) || now.samples_s != row.samples_s;
+  }
   const auto is_failure = [](const Measurement& row) { return row.status != Status::ok; };
-  if (std::none_of(into_.rows.begin(), into_.rows.end(), is_failure)) return conflicts_;
-  std::unordered_map<std::string, double> last_ok_s;
-  for (const Measurement& row : into_.rows) {
-    if (is_failure(row)) continue;
-    // Of an ok row without a time nothing is known to be later.
-    const double start_s = std::isfinite(row.started_unix_s)
-                               ? row.started_unix_s
-                               : std::numeric_limits<double>::infinity();
-    double& last_s = last_ok_s.try_emplace(task_and_replicate(row), start_s).first->second;
-    last_s = std::max(last_s, start_s);
+  if (!failures_.empty()) {
+    std::unordered_map<Hash128, double, HashOfHash128> last_ok_s;
+    for (const Measurement& row : into_.rows) {
+      if (is_failure(row)) continue;
+      // Of an ok row without a time nothing is known to be later.
+      const double start_s = std::isfinite(row.started_unix_s)
+                                 ? row.started_unix_s
+                                 : std::numeric_limits<double>::infinity();
+      double& last_s = last_ok_s.try_emplace(task_and_replicate_hash(row), start_s).first->second;
+      last_s = std::max(last_s, start_s);
+    }
+    std::vector<Measurement> kept;
+    kept.reserve(into_.rows.size());
+    for (std::size_t i = 0; i < into_.rows.size(); ++i) {
+      Measurement& row = into_.rows[i];
+      if (is_failure(row)) {
+        const auto ok = last_ok_s.find(task_and_replicate_hash(row));
+        if (ok != last_ok_s.end() && !(row.started_unix_s > ok->second)) {
+          if (i < rows_before_) changed_ = true;
+          continue;
+        }
+      }
+      if (i >= rows_before_) changed_ = true;
+      kept.push_back(std::move(row));
+    }
+    into_.rows = std::move(kept);
+  } else {
+    changed_ = changed_ || into_.rows.size() > rows_before_;
   }
-  std::erase_if(into_.rows, [&](const Measurement& row) {
-    if (!is_failure(row)) return false;
-    const auto ok = last_ok_s.find(task_and_replicate(row));
-    return ok != last_ok_s.end() && !(row.started_unix_s > ok->second);
-  });
-  return conflicts_;
-}
-
-std::vector<std::string> merge_into(Corpus& into, const Corpus& from) {
-  Merger merger(into);
-  merger.add(from);
-  return merger.finish();
+  changed_ = changed_ || !same_records(before_.devices, into_.devices) ||
+             !same_records(before_.environments, into_.environments) ||
+             !same_records(before_.sweeps, into_.sweeps) || !same_records(before_.runs, into_.runs);
 }
 
 std::vector<fs::path> journals_of(const fs::path& run_directory) {
@@ -222,6 +273,13 @@ std::string history_line(std::string_view what) {
 
 namespace {
 
+/// Notes a merge. Those of one launch, minute after minute, leave one line.
+void note(std::vector<std::string>& history, std::string_view what, std::size_t rows) {
+  const std::string mark = fmt::format(": {} into ", what);
+  if (!history.empty() && history.back().find(mark) != std::string::npos) history.pop_back();
+  history.push_back(history_line(fmt::format("{} into {} rows", what, rows)));
+}
+
 /// A name beside the file that is free.
 fs::path set_aside_name(const fs::path& file) {
   for (int i = 1;; ++i) {
@@ -231,52 +289,72 @@ fs::path set_aside_name(const fs::path& file) {
   }
 }
 
-/// Notes a merge in the history. The merges of one launch, minute after minute, leave one line.
-void note_merge(std::vector<std::string>& history, const std::vector<fs::path>& journals,
-                std::size_t rows) {
-  std::string what =
-      fmt::format("merged {} journal{}", journals.size(), journals.size() == 1 ? "" : "s");
-  if (!journals.empty()) {
-    what += fmt::format(" up to run {}", journals.back().parent_path().filename().string());
-  }
-  what += " into ";
-  if (!history.empty() && history.back().find(": " + what) != std::string::npos) history.pop_back();
-  history.push_back(history_line(fmt::format("{}{} rows", what, rows)));
-}
-
 }  // namespace
 
-std::vector<std::string> merge_run_directory(const fs::path& run_directory) {
-  const std::vector<fs::path> journals = journals_of(run_directory);
-  const fs::path file = run_directory / "corpus.h5";
-  const bool replaces = fs::exists(file);
-  Corpus known;
+MergeOutcome merge_into_file(const fs::path& file, std::string_view what,
+                             const std::function<void(Merger&)>& inputs,
+                             const MergeOptions& options) {
+  // File systems without locks (some NFS and Lustre mounts) merge unguarded: each merge is atomic,
+  // and the next one repairs what two at a time could leave.
+  const FileLock lock(file.parent_path() / ("." + file.filename().string() + ".merge-lock"),
+                      options.wait_s);
+  MergeOutcome outcome;
+  outcome.busy = lock.busy();
+  if (outcome.busy) return outcome;
+
+  Corpus corpus;
   std::string damage;
-  if (replaces) {
+  int schema_version = corpus_schema_version;
+  if (fs::exists(file)) {
     try {
-      known = read_corpus(file);
+      corpus = read_corpus(file, true, &schema_version);
     } catch (const DataError& error) {
+      if (!options.set_damaged_aside) throw;
       damage = error.what();
     }
   }
-  Corpus merged;
-  Merger merger(merged);
-  merger.add(known);
-  for (const fs::path& journal : journals) merger.add(read_journal(journal));
-  auto conflicts = merger.finish();
-  if (!conflicts.empty()) return conflicts;
+  Merger merger(corpus, options.on_conflict);
+  inputs(merger);
+  merger.finish();
+  outcome.conflicts = merger.conflicts();
+  outcome.rows_before = merger.rows_before();
+  outcome.rows = corpus.rows.size();
+  if (options.on_conflict == OnConflict::refuse && !outcome.conflicts.empty()) return outcome;
   if (!damage.empty()) {
-    // It may hold what no journal does, and a newer program or a copy may help.
+    // It may hold what no input does, and a newer program or a copy may help.
     const fs::path aside = set_aside_name(file);
     fs::rename(file, aside);
-    spdlog::warn("{}; kept as {}, a new one is made from the {} journals", damage,
-                 aside.filename().string(), journals.size());
-  } else if (replaces && same_content(known, merged)) {
-    return {};
+    spdlog::warn("{}; kept as {}, a new one is made", damage, aside.filename().string());
+  } else if (fs::exists(file) && !merger.changed() && schema_version == corpus_schema_version) {
+    return outcome;
   }
-  note_merge(merged.history, journals, merged.rows.size());
-  write_corpus(merged, file);
-  return {};
+  std::string noted(what);
+  if (schema_version != corpus_schema_version) {
+    noted += fmt::format(", migrated from schema version {},", schema_version);
+  }
+  if (!outcome.conflicts.empty()) {
+    noted += fmt::format(", {} of conflicting rows kept for {},", name_of(options.on_conflict),
+                         format_counted(static_cast<double>(outcome.conflicts.size()), "row"));
+  }
+  note(corpus.history, noted, corpus.rows.size());
+  write_corpus(corpus, file);
+  outcome.written = true;
+  return outcome;
+}
+
+MergeOutcome merge_run_directory(const fs::path& run_directory, double wait_s) {
+  const std::vector<fs::path> journals = journals_of(run_directory);
+  std::string what =
+      fmt::format("merged {}", format_counted(static_cast<double>(journals.size()), "journal"));
+  if (!journals.empty()) {
+    what += fmt::format(" up to run {}", journals.back().parent_path().filename().string());
+  }
+  return merge_into_file(run_directory / "corpus.h5", what,
+                         [&](Merger& merger) {
+                           for (const fs::path& journal : journals)
+                             merger.add(read_journal(journal));
+                         },
+                         {.wait_s = wait_s, .set_damaged_aside = true});
 }
 
 }  // namespace forecost

@@ -1,40 +1,110 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "core/enums.hpp"
+#include "core/hash.hpp"
 #include "data/corpus/corpus.hpp"
 
 namespace forecost {
 
-/// Merges corpora into one by the rules of merge_into, with one index for all of them.
+/// What becomes of ok rows of one key with different values from different runs. All others but
+/// `refuse` keep one of the rows as it was measured; none makes a row up.
+enum class OnConflict : std::uint8_t {
+  refuse,     ///< all are listed and nothing is written
+  newest,     ///< the row that started last; where no start is known, the one merged last
+  median,     ///< the row with the middle median_s, of an even number the smaller of the two
+  keep_first  ///< the row merged first
+};
+template <>
+struct EnumNames<OnConflict> {
+  static constexpr std::string_view kind = "conflict policy";
+  static constexpr std::array<std::string_view, 4> names{"refuse", "newest", "median",
+                                                         "keep-first"};
+};
+
+/// Merges corpora into one: tables by id, rows by row key. The same row twice is kept once, and of
+/// several failures of one key the last; an ok row supersedes the failures of the same task,
+/// replicate and class, on whichever device, but those that are known to have started after it:
+/// they stay beside it, so that one key has at most one ok row and one failure. Of two ok rows of
+/// one key and one run the later is kept; from different runs they are a conflict.
 class Merger {
  public:
   /// Starts with what `into` holds, itself merged. `into` outlives the merger and must not be
   /// changed by others meanwhile.
-  explicit Merger(Corpus& into);
-  void add(const Corpus& from);
-  /// Drops the failures that an ok row supersedes; returns the conflicts, one line each.
-  std::vector<std::string> finish();
+  explicit Merger(Corpus& into, OnConflict on_conflict = OnConflict::refuse);
+  void add(Corpus from);
+  /// Drops the failures that an ok row supersedes and settles the conflicts. To be called once, at
+  /// the end.
+  void finish();
+
+  // --- after finish() ---
+  /// The conflicts, one line each, refused or settled.
+  const std::vector<std::string>& conflicts() const { return conflicts_; }
+  /// Whether `into` holds anything else than before, but for the history.
+  bool changed() const { return changed_; }
+  std::size_t rows_before() const { return rows_before_; }
 
  private:
   void add(const Device& device);
-  void add(const Measurement& row);
+  void add(Measurement row);
+  void conflict(std::size_t known, Measurement row);
+  void replace(std::size_t known, Measurement row);
 
+  using KeyIndex = std::unordered_map<Hash128, std::size_t, HashOfHash128>;
   Corpus& into_;
-  std::unordered_map<std::string, std::size_t> devices_, runs_, rows_;
+  OnConflict on_conflict_;
+  std::unordered_map<std::string, std::size_t> devices_, runs_;
   std::unordered_set<std::string> environments_, sweeps_;
+  KeyIndex ok_rows_, failures_;
+  /// For the median: all rows that were ever in conflict, by the index of the one kept so far.
+  std::map<std::size_t, std::vector<Measurement>> candidates_;
   std::vector<std::string> conflicts_;
+  Corpus before_;                                ///< without rows
+  std::map<std::size_t, Measurement> replaced_;  ///< rows of before, by index, as they were
+  std::size_t rows_before_ = 0;
+  bool changed_ = false;
 };
+
+struct MergeOptions {
+  OnConflict on_conflict = OnConflict::refuse;
+  /// How long to wait for another merge into the same file, seconds.
+  double wait_s = 600;
+  /// A file that cannot be read (damaged, of a newer version) is renamed to FILE.damaged, with a
+  /// warning, and made again from the inputs; else that is a DataError.
+  bool set_damaged_aside = false;
+};
+struct MergeOutcome {
+  /// With `refuse`, nothing was written if there are any; else how many were settled.
+  std::vector<std::string> conflicts;
+  std::size_t rows_before = 0, rows = 0;
+  bool written = false;
+  bool busy = false;  ///< another merge into the file went on for longer than wait_s: nothing done
+};
+/// Adds to the corpus FILE, which keeps what it holds, what `inputs` adds to the merger. One merge
+/// into a file at a time, on whatever node. `what` is for the history ("merged 2 inputs"); a line
+/// of the same `what` at its end is replaced. Writes nothing where nothing is new. Throws
+/// DataError, EnvironmentError.
+MergeOutcome merge_into_file(const std::filesystem::path& file, std::string_view what,
+                             const std::function<void(Merger&)>& inputs,
+                             const MergeOptions& options = {});
+
+/// Merges the journals into RUN_DIR/corpus.h5, by which rows stay whose journals are gone. A
+/// damaged corpus.h5 is set aside. Throws DataError for a damaged journal, EnvironmentError.
+MergeOutcome merge_run_directory(const std::filesystem::path& run_directory, double wait_s = 600);
+
+/// "TIME forecost VERSION: what", for histories.
+std::string history_line(std::string_view what);
 
 /// RUN_DIR/runs/*/journal-*, sorted; throws EnvironmentError.
 std::vector<std::filesystem::path> journals_of(const std::filesystem::path& run_directory);
-
-/// "TIME forecost VERSION: what", for Corpus::history.
-std::string history_line(std::string_view what);
 
 }  // namespace forecost

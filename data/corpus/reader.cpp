@@ -34,8 +34,8 @@ namespace {
 
 using namespace layout;
 
-h5::File open_corpus(const fs::path& path) {
-  auto open = open_verified(path);
+h5::File open_corpus(const fs::path& path, std::string& sha256) {
+  auto open = open_verified(path, &sha256);
   const int descriptor = open->descriptor();
   return h5::File::of_descriptor(descriptor, std::move(open), path.string());
 }
@@ -194,7 +194,10 @@ class LayerLoader {
 class SampleLoader {
  public:
   SampleLoader(const h5::Group& group, std::size_t count)
-      : begins_(group.dataset(sample_begin)), samples_(group.dataset(samples)), count_(count) {}
+      : begins_(group.dataset(sample_begin)),
+        samples_(group.dataset(samples)),
+        place_(group.where()),
+        count_(count) {}
 
   void operator()(Batch& batch) {
     const auto total = static_cast<std::int64_t>(samples_.size());
@@ -204,7 +207,7 @@ class SampleLoader {
     begins_.read(batch.first, std::span(begin).first(stored));
     for (std::size_t r = 0; r < batch.rows.size(); ++r) {
       if (begin[r] < 0 || begin[r] > begin[r + 1] || begin[r + 1] > total) {
-        throw DataError(fmt::format("{}: row {}: sample_begin {} is out of order", begins_.where(),
+        throw DataError(fmt::format("{}: row {}: sample_begin {} is out of order", place_,
                                     batch.first + r, begin[r]));
       }
     }
@@ -218,6 +221,7 @@ class SampleLoader {
 
  private:
   h5::Dataset begins_, samples_;
+  std::string place_;
   std::size_t count_;
 };
 
@@ -228,12 +232,6 @@ Layer smallest_layer(const Operator& op) {
     values.push_back(parameter.default_value.value_or(parameter.min));
   }
   return Layer::of_values(op, values);
-}
-
-std::vector<std::string> all_columns() {
-  std::vector<std::string> names{"layer"};
-  for_each_field([&](const char* name, const char*, auto) { names.emplace_back(name); });
-  return names;
 }
 
 std::vector<Loader> loaders_of(const h5::Group& group, const Operator& op, std::size_t count,
@@ -263,10 +261,28 @@ fs::path corpus_file(const fs::path& path) {
   return file;
 }
 
-bool is_corpus(const fs::path& file) { return h5::schema_of(file) == schema_name; }
+bool is_corpus(const fs::path& file) {
+  fs::path digest = file;
+  digest += ".sha256";
+  try {
+    open_verified(file);
+  } catch (const DataError&) {
+    // One of ours that is damaged: reading it will say so, HDF5 might not survive it.
+    if (fs::exists(digest)) return true;
+  }
+  return h5::schema_of(file) == schema_name;
+}
+
+void check_corpus_output(const fs::path& file) {
+  check_output(file);
+  if (fs::exists(file) && !is_corpus(file)) {
+    throw UsageError(
+        fmt::format("-o {}: it exists and is no corpus: name another file", file.string()));
+  }
+}
 
 CorpusReader::CorpusReader(const fs::path& file_or_run_directory, const Problem& problem)
-    : name_(corpus_file(file_or_run_directory).string()), file_(open_corpus(name_)) {
+    : name_(corpus_file(file_or_run_directory).string()), file_(open_corpus(name_, sha256_)) {
   const auto tell = [&](const std::string& line) {
     if (!problem) throw DataError(line);
     problem(line);
@@ -394,6 +410,13 @@ void CorpusReader::check_columns(const h5::Group& group, const Operator& op,
   }
 }
 
+std::vector<std::string> CorpusReader::all_columns() {
+  std::vector<std::string> names{"layer"};
+  for_each_field([&](const char* name, const char*, auto) { names.emplace_back(name); });
+  names.emplace_back(samples);
+  return names;
+}
+
 std::size_t CorpusReader::rows(const Operator& op) const {
   const std::string group(op.name);
   return file_.has_group(group) ? file_.group(group).dataset("median_s").size() : 0;
@@ -407,8 +430,7 @@ std::size_t CorpusReader::rows() const {
 
 void CorpusReader::scan(const Scan& scan,
                         const std::function<void(Measurement&, std::size_t)>& visit) const {
-  std::vector<std::string> known = all_columns();
-  known.emplace_back(samples);
+  const std::vector<std::string> known = all_columns();
   for (const auto* columns : {&scan.columns, &scan.where_columns}) {
     for (const std::string& column : *columns) {
       if (std::find(known.begin(), known.end(), column) == known.end()) {
@@ -426,10 +448,9 @@ void CorpusReader::scan_operator(
     const std::function<void(Measurement&, std::size_t)>& visit) const {
   const h5::Group group = file_.group(std::string(op.name));
   const std::size_t count = rows(op);
-  const auto wanted = scan.columns.empty() ? all_columns() : scan.columns;
   const std::set<std::string> first_columns(scan.where_columns.begin(), scan.where_columns.end());
   std::set<std::string> other_columns;
-  for (const std::string& column : wanted) {
+  for (const std::string& column : scan.columns) {
     if (!first_columns.contains(column)) other_columns.insert(column);
   }
   const std::vector<Loader> first_loaders = loaders_of(group, op, count, first_columns),
@@ -464,15 +485,13 @@ void CorpusReader::scan_operator(
   }
 }
 
-Corpus read_corpus(const fs::path& file_or_run_directory, bool with_samples) {
+Corpus read_corpus(const fs::path& file_or_run_directory, bool with_samples, int* schema_version) {
   const CorpusReader reader(file_or_run_directory);
+  if (schema_version != nullptr) *schema_version = static_cast<int>(reader.schema_version());
   Corpus corpus = reader.tables();
   corpus.rows.reserve(reader.rows());
-  CorpusReader::Scan all;
-  if (with_samples) {
-    all.columns = all_columns();
-    all.columns.emplace_back(samples);
-  }
+  CorpusReader::Scan all{.columns = CorpusReader::all_columns()};
+  if (!with_samples) std::erase(all.columns, samples);
   reader.scan(all, [&](Measurement& row, std::size_t) { corpus.rows.push_back(std::move(row)); });
   return corpus;
 }

@@ -16,6 +16,9 @@ namespace forecost {
 /// Reads the rows of a corpus.h5 a batch at a time, in memory that does not grow with the file.
 class CorpusReader {
  public:
+  /// The names that Scan knows.
+  static std::vector<std::string> all_columns();
+
   /// Called with what is wrong, "FILE: /GROUP: row N: ...".
   using Problem = std::function<void(const std::string& line)>;
 
@@ -29,6 +32,8 @@ class CorpusReader {
   /// Everything but the rows: devices, environments, sweeps, runs, history.
   const Corpus& tables() const { return tables_; }
   std::int64_t schema_version() const { return schema_version_; }
+  /// Of the file's content, as its digest lists it.
+  const std::string& sha256() const { return sha256_; }
   /// Operators that have rows, in their fixed order, and how many; of all of them.
   const std::vector<const Operator*>& operators() const { return operators_; }
   std::size_t rows(const Operator& op) const;
@@ -36,8 +41,8 @@ class CorpusReader {
 
   struct Scan {
     /// Fields by their column names (docs/corpus.md); "layer" stands for all parameters,
-    /// "samples_s" for the raw samples. Empty: all but the samples. Fields that are not read keep
-    /// their defaults, and a layer that is not read is the operator's smallest.
+    /// "samples_s" for the raw samples. Fields that are not read keep their defaults, and a layer
+    /// that is not read is the operator's smallest.
     std::vector<std::string> columns = {};
     /// Only rows for which this holds; it sees `where_columns` alone. Batches without such a row
     /// are passed over without reading the other columns.
@@ -60,6 +65,7 @@ class CorpusReader {
                      const std::function<void(Measurement&, std::size_t)>& visit) const;
 
   std::string name_;
+  std::string sha256_;
   h5::File file_;
   std::int64_t schema_version_ = 0;
   Corpus tables_;

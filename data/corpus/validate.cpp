@@ -11,6 +11,8 @@
 #include "data/corpus/fields.hpp"
 #include "data/corpus/journal.hpp"
 #include "data/corpus/merge.hpp"
+#include "data/corpus/reader.hpp"
+#include "data/corpus/row_key.hpp"
 
 namespace forecost {
 
@@ -83,59 +85,82 @@ std::set<std::string> ids_of(const Records& records, Id id, const char* table,
   return ids;
 }
 
-/// What is wrong with the content of `file`. A journal may hold a row again, and what the rows
-/// refer to; a corpus has everything once.
-std::vector<std::string> problems_of(const Corpus& corpus, const fs::path& file, bool once) {
-  std::vector<std::string> problems, twice;
-  const auto devices = ids_of(
-      corpus.devices, [](const Device& d) { return d.id(); }, "devices", twice);
-  const auto environments = ids_of(
-      corpus.environments, [](const Environment& e) { return e.id(); }, "environments", twice);
-  const auto runs = ids_of(
-      corpus.runs, [](const Run& r) { return r.id; }, "runs", twice);
-  if (once) problems = twice;
-  std::map<std::string, std::string_view> class_of;
-  for (const Device& device : corpus.devices) class_of[device.id()] = device.device_class;
+/// Looks at rows one by one, after the tables.
+class Checker {
+ public:
+  /// A journal may hold a row again, and what the rows refer to; a corpus has everything `once`.
+  Checker(const Corpus& tables, const fs::path& file, bool once, std::vector<std::string>& problems)
+      : file_(file.string()), once_(once), problems_(problems) {
+    std::vector<std::string> twice;
+    devices_ = ids_of(
+        tables.devices, [](const Device& d) { return d.id(); }, "devices", twice);
+    environments_ = ids_of(
+        tables.environments, [](const Environment& e) { return e.id(); }, "environments", twice);
+    runs_ = ids_of(
+        tables.runs, [](const Run& r) { return r.id; }, "runs", twice);
+    if (once) {
+      for (const std::string& problem : twice) problems_.push_back(file_ + ": " + problem);
+    }
+    for (const Device& device : tables.devices) class_of_[device.id()] = device.device_class;
+  }
 
-  std::unordered_set<std::string> keys;
-  std::map<std::string_view, std::size_t> index_in_group;
-  for (const Measurement& row : corpus.rows) {
-    const std::string_view group = row.task.layer.op().name;
-    const std::size_t index = index_in_group[group]++;
+  /// `index` counts the rows of its operator.
+  void row(const Measurement& row, std::size_t index) {
     const auto complain = [&](const std::string& what) {
-      problems.push_back(fmt::format("/{}: row {}: {}", group, index, what));
+      problems_.push_back(
+          fmt::format("{}: /{}: row {}: {}", file_, row.task.layer.op().name, index, what));
     };
     if (const std::string fault = fault_of(row); !fault.empty()) complain(fault);
     const auto dangling = [&](const char* column, const std::string& id, const auto& known) {
       if (!known.contains(id)) complain(fmt::format("{} '{}' is not in its table", column, id));
     };
-    dangling("device_id", row.device_id, devices);
-    dangling("environment_id", row.environment_id, environments);
-    dangling("run_id", row.run_id, runs);
-    const auto device = class_of.find(row.device_id);
-    if (device != class_of.end() && device->second != row.device_class) {
+    dangling("device_id", row.device_id, devices_);
+    dangling("environment_id", row.environment_id, environments_);
+    dangling("run_id", row.run_id, runs_);
+    const auto device = class_of_.find(row.device_id);
+    if (device != class_of_.end() && device->second != row.device_class) {
       complain(fmt::format("device_class '{}', but its device {} is of class '{}'",
                            row.device_class, row.device_id, device->second));
     }
-    if (!once) continue;
+    if (!once_) return;
     // A failure that is later than the ok row of its key stands beside it.
-    const char* kind = row.status == Status::ok ? "ok" : "failure";
-    if (!keys.insert(fmt::format("{} {}", row_key(row), kind)).second) {
-      complain(fmt::format("the row key is there twice with status {}: {}", kind, row_key(row)));
+    const bool ok = row.status == Status::ok;
+    if (!(ok ? ok_keys_ : failure_keys_).insert(row_key_hash(row)).second) {
+      complain(fmt::format("the row key is there twice with status {}: {}", ok ? "ok" : "failure",
+                           row_key(row)));
     }
   }
-  for (auto& problem : problems) problem = fmt::format("{}: {}", file.string(), problem);
-  return problems;
+
+ private:
+  std::string file_;
+  bool once_;
+  std::vector<std::string>& problems_;
+  std::set<std::string> devices_, environments_, runs_;
+  std::map<std::string, std::string> class_of_;
+  std::unordered_set<Hash128, HashOfHash128> ok_keys_, failure_keys_;
+};
+
+void validate_journal(const fs::path& file, std::vector<std::string>& problems) {
+  const Corpus corpus = read_journal(file, &problems);
+  Checker checker(corpus, file, false, problems);
+  std::map<const Operator*, std::size_t> rows;
+  for (const Measurement& row : corpus.rows) checker.row(row, rows[&row.task.layer.op()]++);
 }
 
 }  // namespace
 
 std::vector<std::string> validate_corpus(const fs::path& file) {
+  std::vector<std::string> problems;
+  const auto tell = [&](const std::string& line) { problems.push_back(line); };
   try {
-    return problems_of(read_corpus(file), file, true);
-  } catch (const DataError& error) {
-    return {error.what()};
+    const CorpusReader reader(file, tell);
+    Checker checker(reader.tables(), file, true, problems);
+    CorpusReader::Scan scan{.columns = CorpusReader::all_columns(), .problem = tell};
+    reader.scan(scan, [&](Measurement& row, std::size_t index) { checker.row(row, index); });
+  } catch (const DataError& error) {  // nothing more can be read
+    problems.emplace_back(error.what());
   }
+  return problems;
 }
 
 std::vector<std::string> validate_run_directory(const fs::path& run_directory) {
@@ -148,17 +173,11 @@ std::vector<std::string> validate_run_directory(const fs::path& run_directory) {
         run_directory.string())};
   }
   std::vector<std::string> problems;
-  const auto add = [&](const std::vector<std::string>& more) {
+  for (const fs::path& file : journals) validate_journal(file, problems);
+  if (has_corpus) {
+    const auto more = validate_corpus(corpus);
     problems.insert(problems.end(), more.begin(), more.end());
-  };
-  for (const fs::path& file : journals) {
-    try {
-      add(problems_of(read_journal(file), file, false));
-    } catch (const DataError& error) {
-      add({error.what()});
-    }
   }
-  if (has_corpus) add(validate_corpus(corpus));
   return problems;
 }
 

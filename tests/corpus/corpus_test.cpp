@@ -19,6 +19,7 @@
 #include "data/corpus/fields.hpp"
 #include "data/corpus/frames.hpp"
 #include "data/corpus/journal.hpp"
+#include "data/corpus/merge.hpp"
 #include "data/h5/h5.hpp"
 #include "tests/card.hpp"
 
@@ -26,6 +27,14 @@ namespace forecost {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::vector<std::string> merge_into(Corpus& into, const Corpus& from,
+                                    OnConflict on_conflict = OnConflict::refuse) {
+  Merger merger(into, on_conflict);
+  merger.add(from);
+  merger.finish();
+  return merger.conflicts();
+}
 
 Measurement row_of(std::int64_t batch, const std::string& run = "r1") {
   Measurement row{
@@ -527,10 +536,10 @@ TEST_F(CorpusFiles, ConflictsReplaceNothing) {
     write_run_journal(run, rows);
   };
   write_run("r1", 1);
-  EXPECT_TRUE(merge_run_directory(directory).empty());
+  EXPECT_TRUE(merge_run_directory(directory).conflicts.empty());
   const std::string before = read_text(directory / "corpus.h5");
   write_run("r2", 2);
-  const auto conflicts = merge_run_directory(directory);
+  const auto conflicts = merge_run_directory(directory).conflicts;
   ASSERT_EQ(conflicts.size(), 2U);
   EXPECT_NE(conflicts[0].find("batch=2"), std::string::npos) << conflicts[0];
   EXPECT_NE(conflicts[1].find("batch=3"), std::string::npos) << conflicts[1];
@@ -544,9 +553,9 @@ TEST_F(CorpusFiles, AMergeKeepsWhatTheCorpusAloneHolds) {
   failed.status = Status::crashed;
   failed.reason = "killed";
   write_run_journal("r1", {row_of(1, "r1"), failed, row_of(2, "r1")});
-  EXPECT_TRUE(merge_run_directory(directory).empty());
+  EXPECT_TRUE(merge_run_directory(directory).conflicts.empty());
   const std::string first = read_text(file);
-  EXPECT_TRUE(merge_run_directory(directory).empty());
+  EXPECT_TRUE(merge_run_directory(directory).conflicts.empty());
   EXPECT_TRUE(read_text(file) == first) << "nothing is new, but written";
   ASSERT_EQ(read_corpus(file).history.size(), 1U);
 
@@ -554,7 +563,7 @@ TEST_F(CorpusFiles, AMergeKeepsWhatTheCorpusAloneHolds) {
   const Corpus known = read_corpus(file);
   fs::remove_all(directory / "runs");
   write_run_journal("r2", {row_of(2, "r2"), row_of(3, "r2")});
-  EXPECT_TRUE(merge_run_directory(directory).empty());
+  EXPECT_TRUE(merge_run_directory(directory).conflicts.empty());
   Corpus corpus = read_corpus(file);
   EXPECT_EQ(corpus.rows.size(), 3U);
   EXPECT_EQ(corpus.runs.size(), 2U);
@@ -565,7 +574,7 @@ TEST_F(CorpusFiles, AMergeKeepsWhatTheCorpusAloneHolds) {
   // More rows of the same journal: the line of its last merge gives way.
   fs::remove(directory / "runs/r2/journal-0");
   write_run_journal("r2", {row_of(2, "r2"), row_of(3, "r2"), row_of(4, "r2")});
-  EXPECT_TRUE(merge_run_directory(directory).empty());
+  EXPECT_TRUE(merge_run_directory(directory).conflicts.empty());
   corpus = read_corpus(file);
   EXPECT_EQ(corpus.rows.size(), 4U);
   ASSERT_EQ(corpus.history.size(), 2U);
@@ -575,12 +584,12 @@ TEST_F(CorpusFiles, AMergeKeepsWhatTheCorpusAloneHolds) {
 TEST_F(CorpusFiles, ADamagedCorpusIsSetAsideAndMadeAgain) {
   const fs::path file = directory / "corpus.h5";
   write_run_journal("r1", {row_of(1, "r1"), row_of(2, "r1")});
-  EXPECT_TRUE(merge_run_directory(directory).empty());
+  EXPECT_TRUE(merge_run_directory(directory).conflicts.empty());
   const std::string damaged = read_text(file).substr(100);
   for (const char* aside : {"corpus.h5.damaged", "corpus.h5.damaged-2"}) {
     overwrite(file, damaged);
     testing::internal::CaptureStdout();  // where spdlog's default logger writes
-    EXPECT_TRUE(merge_run_directory(directory).empty());
+    EXPECT_TRUE(merge_run_directory(directory).conflicts.empty());
     const std::string told = testing::internal::GetCapturedStdout();
     EXPECT_NE(told.find(aside), std::string::npos) << told;
     EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;

@@ -79,7 +79,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     # Values by group and column: the layers of the plan, named by the corpus's own codes.
     with h5py.File(corpus) as f:
-        assert f.attrs["schema"] == b"forecost-corpus" and f.attrs["schema_version"] == 1
+        assert f.attrs["schema"] == b"forecost-corpus" and f.attrs["schema_version"] == 2
         group = f["dense"]
         meanings = group["pass"].attrs["flag_meanings"].split()
         passes = [meanings[code] for code in group["pass"][:]]
@@ -135,7 +135,7 @@ with tempfile.TemporaryDirectory() as folder:
             f["dense"][column][7] = code
         sign("unknown.h5")
         stderr = run("corpus", "info", "unknown.h5", code=4).stderr
-        assert f"/dense/{column}: row 7: code {code}" in stderr and "251=warp" in stderr, stderr
+        assert f"/dense: row 7: {column}: code {code}" in stderr and "251=warp" in stderr, stderr
         assert f"known are {known}" in stderr and stderr.count("\n") == 1, stderr
     with h5py.File("unknown.h5", "r+") as f:
         f["dense"]["pass"].attrs["flag_meanings"] = numpy.bytes_(b"forward")
@@ -160,7 +160,7 @@ with tempfile.TemporaryDirectory() as folder:
         f["runs"]["id"][:] = b"z"
     sign("other.h5")
     done = run("corpus", "merge", "run", "other.h5", "-o", "both.h5", code=4)
-    assert "run z has" in done.stderr and "1 conflicting row;" in done.stderr, done.stderr
+    assert "run z has" in done.stderr and "1 conflict;" in done.stderr, done.stderr
     assert not pathlib.Path("both.h5").exists()
 
     # collect meets the same conflict: each row is listed, corpus.h5 stays as it was.

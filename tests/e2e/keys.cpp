@@ -9,6 +9,7 @@
 
 #include "collect/sweep.hpp"
 #include "data/corpus/corpus.hpp"
+#include "data/corpus/journal.hpp"
 
 int main(int argc, char** argv) {
   using namespace forecost;
