@@ -11,7 +11,8 @@
 namespace forecost {
 
 /// 1: dense and conv2d. 2: imported tables (source_line; matmul, layer_norm, softmax, elementwise,
-/// activation). Older ones are read, what they lack has its default; newer ones are refused.
+/// activation), and `n` became sample_count. Older ones are read, what they lack has its default;
+/// newer ones are refused.
 inline constexpr int corpus_schema_version = 2;
 
 struct SweepRecord {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 namespace forecost {
 
 /// Calls visit(name, units, get) for every field of a Measurement but its layer and its samples:
@@ -22,7 +24,7 @@ void for_each_field(Visit visit) {
   visit("replicate", "", [](auto& row) -> auto& { return row.replicate; });
   visit("status", "", [](auto& row) -> auto& { return row.status; });
   visit("reason", "", [](auto& row) -> auto& { return row.reason; });
-  visit("n", "", [](auto& row) -> auto& { return row.time.n; });
+  visit("sample_count", "", [](auto& row) -> auto& { return row.time.n; });
   visit("min_s", "s", [](auto& row) -> auto& { return row.time.min_s; });
   visit("q1_s", "s", [](auto& row) -> auto& { return row.time.q1_s; });
   visit("median_s", "s", [](auto& row) -> auto& { return row.time.median_s; });
@@ -57,6 +59,11 @@ template <class Row, class Visit>
 void visit_fields(Row& row, Visit visit) {
   for_each_field(
       [&](const char* name, const char* units, auto get) { visit(name, units, get(row)); });
+}
+
+/// What a field is called in corpora of schema version 1, and journals of that time.
+constexpr std::string_view name_in_version_1(std::string_view field) {
+  return field == "sample_count" ? "n" : field;
 }
 
 }  // namespace forecost

@@ -23,10 +23,12 @@ namespace forecost {
 
 namespace fs = std::filesystem;
 
-std::set<std::string> layout::columns_of(const Operator& op) {
+std::set<std::string> layout::columns_of(const Operator& op, std::int64_t schema_version) {
   std::set<std::string> names{row_dimension, sample_dimension, sample_begin, samples};
   for (const ParameterInfo& parameter : op.parameters) names.emplace(parameter.name);
-  for_each_field([&](const char* name, const char*, auto) { names.emplace(name); });
+  for_each_field([&](const char* name, const char*, auto) {
+    names.insert(column_name(name, schema_version));
+  });
   return names;
 }
 
@@ -235,13 +237,14 @@ Layer smallest_layer(const Operator& op) {
 }
 
 std::vector<Loader> loaders_of(const h5::Group& group, const Operator& op, std::size_t count,
-                               const std::set<std::string>& columns) {
+                               const std::set<std::string>& columns, std::int64_t schema_version) {
   std::vector<Loader> loaders;
   if (columns.contains("layer")) loaders.emplace_back(LayerLoader(group, op));
   for_each_field([&](const char* name, const char*, auto get) {
+    const std::string stored = column_name(name, schema_version);
     // Written before the field existed: its default stays.
-    if (!columns.contains(name) || !group.has_dataset(name)) return;
-    loaders.push_back(loader_of(group.dataset(name), get));
+    if (!columns.contains(name) || !group.has_dataset(stored)) return;
+    loaders.push_back(loader_of(group.dataset(stored), get));
   });
   if (columns.contains(samples)) loaders.emplace_back(SampleLoader(group, count));
   return loaders;
@@ -377,7 +380,7 @@ void CorpusReader::check_columns(const h5::Group& group, const Operator& op,
   }
   const auto datasets = group.datasets();
   const std::set<std::string> stored(datasets.begin(), datasets.end());
-  const std::set<std::string> known = columns_of(op);
+  const std::set<std::string> known = columns_of(op, schema_version_);
   // A column that we do not know would vanish from a merge; one may be missing that a later schema
   // added, which its default then stands for.
   const bool all_known = std::includes(known.begin(), known.end(), stored.begin(), stored.end());
@@ -453,8 +456,11 @@ void CorpusReader::scan_operator(
   for (const std::string& column : scan.columns) {
     if (!first_columns.contains(column)) other_columns.insert(column);
   }
-  const std::vector<Loader> first_loaders = loaders_of(group, op, count, first_columns),
-                            other_loaders = loaders_of(group, op, count, other_columns);
+  const auto loaders = [&](const std::set<std::string>& columns) {
+    return loaders_of(group, op, count, columns, schema_version_);
+  };
+  const std::vector<Loader> first_loaders = loaders(first_columns),
+                            other_loaders = loaders(other_columns);
 
   std::vector<Measurement> rows(std::min(count, h5::rows_per_chunk),
                                 Measurement{.task = {.layer = smallest_layer(op)}});

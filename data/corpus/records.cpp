@@ -52,7 +52,10 @@ Device decode_device(const json& from) {
 
 Measurement decode_row(const json& from) {
   Measurement row{.task = {.layer = Layer::parse(from.at("layer").get_ref<const std::string&>())}};
-  visit_fields(row, [&](const char* name, const char*, auto& member) { get(from, name, member); });
+  visit_fields(row, [&](const char* name, const char*, auto& member) {
+    get(from, name, member);
+    if (name_in_version_1(name) != name) get(from, name_in_version_1(name).data(), member);
+  });
   const auto samples = from.find("samples_s");
   if (samples != from.end()) {
     const auto& bytes = samples->get_binary();

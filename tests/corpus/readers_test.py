@@ -56,7 +56,7 @@ with tempfile.TemporaryDirectory() as folder:
         dense, conv = f["dense"], f["conv2d"]
         assert dense["batch"][:].tolist() == [1, 2] and dense["in_features"][:].tolist() == [3, 3]
         assert dense["min_s"][:].tolist() == [0.1, 0.2] and dense["max_s"][:].tolist() == [0.4, 0.8]
-        assert dense["median_s"][:].tolist() == [0.2, 0.4] and dense["n"][:].tolist() == [3, 3]
+        assert dense["median_s"][:].tolist() == [0.2, 0.4] and dense["sample_count"][:].tolist() == [3, 3]
         assert dense["seed"][:].tolist() == [2**64 - 1] * 2
         assert dense["sample_begin"][:].tolist() == [0, 2]
         assert dense["samples_s"][:].tolist() == [0.5, 1, 0.5, 2, 0.25]
@@ -73,6 +73,18 @@ with tempfile.TemporaryDirectory() as folder:
     known = xarray.open_dataset("known.h5", engine="h5netcdf", group="dense")
     assert known["median_s"].values.tolist() == [0.2, 0.4]
 
+    # Version 1 called sample_count n, and had no source_line.
+    shutil.copy("known.h5", "before.h5")
+    with h5py.File("before.h5", "r+") as f:
+        f.attrs["schema_version"] = numpy.int64(1)
+        for operator in ("dense", "conv2d"):
+            f[operator].move("sample_count", "n")
+            del f[operator]["source_line"]
+    sign("before.h5")
+    run("corpus", "merge", "before.h5", "-o", "after.h5")
+    with h5py.File("after.h5") as f:
+        assert f["dense"]["sample_count"][:].tolist() == [3, 3] and "n" not in f["dense"]
+
     pathlib.Path("sweep.toml").write_text(SWEEP)
     run("collect", "sweep.toml", "-o", "run", "--backend", "replay")
     corpus = pathlib.Path("run/corpus.h5")
@@ -87,7 +99,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert set(group["batch"][:]) <= {1, 2, 4} and group["batch"].size == 40
         assert group["median_s"].attrs["units"] == b"s" and (group["median_s"][:] > 0).all()
         begin = list(group["sample_begin"][:]) + [group["samples_s"].size]
-        for row, n in enumerate(group["n"][:]):
+        for row, n in enumerate(group["sample_count"][:]):
             samples = group["samples_s"][begin[row]:begin[row + 1]]
             assert len(samples) == n and abs(samples.min() / group["min_s"][row] - 1) < 1e-6
         assert {d for d in group["device_id"][:]} <= set(f["devices"]["id"][:])
