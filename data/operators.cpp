@@ -2,15 +2,20 @@
 #include <array>
 
 #include "data/layer.hpp"
+#include "data/operators/activation.hpp"
 #include "data/operators/conv2d.hpp"
 #include "data/operators/dense.hpp"
+#include "data/operators/elementwise.hpp"
+#include "data/operators/layer_norm.hpp"
+#include "data/operators/matmul.hpp"
+#include "data/operators/softmax.hpp"
 
 namespace forecost {
 
 std::span<const Operator* const> operators() {
   static constexpr std::array all{
-      &dense_operator,
-      &conv2d_operator,
+      &dense_operator,   &conv2d_operator,      &matmul_operator,     &layer_norm_operator,
+      &softmax_operator, &elementwise_operator, &activation_operator,
   };
   return all;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "data/operators/fused.hpp"
+#include "data/operators/passes.hpp"
 
 namespace forecost {
 
@@ -94,10 +95,6 @@ Work affine(const Layer& layer, Pass pass, DType dtype) {
                      pass, dtype);
 }
 
-Work work(const Layer& layer, Pass pass, DType dtype, Optimizer optimizer) {
-  return work_of_passes(layer, pass, dtype, optimizer, &affine);
-}
-
 std::vector<std::int64_t> parameter_tensors(const Layer& layer) {
   const Conv2dShape s = conv2d_shape(layer);
   std::vector<std::int64_t> tensors{s.weight_elements()};
@@ -139,7 +136,7 @@ constinit const Operator conv2d_operator{
     .parameters = parameters,
     .passes = passes,
     .check = &check,
-    .work = &work,
+    .work = &work_of_passes<affine>,
     .parameter_tensors = &parameter_tensors,
     .input_elements = &input_elements,
     .output_elements = &output_elements,

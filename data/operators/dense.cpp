@@ -1,6 +1,7 @@
 #include "data/operators/dense.hpp"
 
 #include "data/operators/fused.hpp"
+#include "data/operators/passes.hpp"
 
 namespace forecost {
 
@@ -22,10 +23,6 @@ Work affine(const Layer& layer, Pass pass, DType dtype) {
                       .bias = s.bias ? out : 0,
                       .activation = s.activation},
                      pass, dtype);
-}
-
-Work work(const Layer& layer, Pass pass, DType dtype, Optimizer optimizer) {
-  return work_of_passes(layer, pass, dtype, optimizer, &affine);
 }
 
 std::vector<std::int64_t> parameter_tensors(const Layer& layer) {
@@ -54,7 +51,7 @@ constinit const Operator dense_operator{
     .parameters = parameters,
     .passes = passes,
     .check = [](const Layer&) {},
-    .work = &work,
+    .work = &work_of_passes<affine>,
     .parameter_tensors = &parameter_tensors,
     .input_elements = [](const Layer& l) { return l.values()[0] * l.values()[1]; },
     .output_elements = [](const Layer& l) { return l.values()[0] * l.values()[2]; },

@@ -35,20 +35,4 @@ Work affine_work(const AffineCost& c, Pass pass, DType dtype) {
   throw std::logic_error("affine_work: forward, backward_data or backward_weights expected");
 }
 
-Work work_of_passes(const Layer& layer, Pass pass, DType dtype, Optimizer optimizer,
-                    Work (*split)(const Layer&, Pass, DType)) {
-  if (!layer.op().has(pass)) {
-    throw UsageError(std::string(layer.op().name) + " has no pass " + std::string(name_of(pass)));
-  }
-  if (pass == Pass::update) {
-    return update_work(static_cast<double>(layer.parameter_count()), dtype, optimizer);
-  }
-  if (pass != Pass::training_step) return split(layer, pass, dtype);
-  Work sum = split(layer, Pass::forward, dtype);
-  for (const Pass part : {Pass::backward_data, Pass::backward_weights}) {
-    sum = sum + split(layer, part, dtype);
-  }
-  return sum + update_work(static_cast<double>(layer.parameter_count()), dtype, optimizer);
-}
-
 }  // namespace forecost

@@ -58,7 +58,8 @@ TEST(Layer, RefusesWhatCannotBe) {
   EXPECT_EQ(message_of([] { Layer::parse("dense batch=1 batch=2"); }),
             "dense: batch is given twice");
   EXPECT_EQ(message_of([] { Layer::parse("densse"); }),
-            "unknown operator 'densse'; known: dense, conv2d");
+            "unknown operator 'densse'; known: dense, conv2d, matmul, layer_norm, softmax, "
+            "elementwise, activation (did you mean 'dense'?)");
   EXPECT_EQ(message_of([] { Layer::parse("dense in_featurs=1"); }),
             "dense: unknown parameter 'in_featurs'; known: batch, in_features, out_features, bias, "
             "activation (did you mean 'in_features'?)");

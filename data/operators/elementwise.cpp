@@ -1,0 +1,90 @@
+#include "data/operators/elementwise.hpp"
+
+#include "data/operators/passes.hpp"
+
+namespace forecost {
+
+ElementwiseShape elementwise_shape(const Layer& layer) {
+  const auto v = layer.values();
+  return {v[0], v[1], static_cast<ElementwiseOperation>(v[2]),
+          static_cast<ElementwiseOperand>(v[3])};
+}
+
+namespace {
+
+/// Of one gradient, per element: FLOPs, and tensors read.
+struct GradientCost {
+  double flops, reads;
+};
+
+/// y = a op b, with the gradients of a and b, or of a alone where b is a scalar. Counted from the
+/// derivatives, a power or logarithm being one FLOP, as in the usual convention. Results are
+/// written even where they equal dy, though frameworks may hand dy on instead.
+GradientCost gradient_cost(ElementwiseOperation operation, ElementwiseOperand operand) {
+  const bool both = operand == ElementwiseOperand::tensor;
+  switch (operation) {
+    case ElementwiseOperation::add:  // da = db = dy
+      return {0, 1};
+    case ElementwiseOperation::subtract:  // da = dy, db = -dy
+      return {both ? 1.0 : 0.0, 1};
+    case ElementwiseOperation::multiply:  // da = dy b, db = dy a
+      return both ? GradientCost{2, 3} : GradientCost{1, 1};
+    case ElementwiseOperation::divide:  // da = dy / b, db = -da y: of dy, b, y
+      return both ? GradientCost{3, 3} : GradientCost{1, 1};
+    case ElementwiseOperation::power:  // da = dy b a^(b - 1), db = dy y log a: of dy, a, b, y
+      return both ? GradientCost{7, 4} : GradientCost{3, 2};
+  }
+  return {0, 0};
+}
+
+std::int64_t output_elements(const Layer& layer) {
+  const ElementwiseShape s = elementwise_shape(layer);
+  return s.batch * s.features;
+}
+
+/// A scalar is passed by value and counts as no operand.
+std::int64_t input_elements(const Layer& layer) {
+  const bool both = elementwise_shape(layer).operand == ElementwiseOperand::tensor;
+  return output_elements(layer) * (both ? 2 : 1);
+}
+
+/// Forward is one FLOP per element, whatever the operation; it reads a, and b where that is a
+/// tensor, and writes y. backward: see gradient_cost.
+Work own_work(const Layer& layer, Pass pass, DType dtype) {
+  const ElementwiseShape s = elementwise_shape(layer);
+  const auto operands = static_cast<double>(input_elements(layer)),
+             result = static_cast<double>(output_elements(layer)), size = bytes_of(dtype);
+  if (pass == Pass::forward) {
+    return {.flops = result, .bytes_read = size * operands, .bytes_written = size * result};
+  }
+  const GradientCost cost = gradient_cost(s.operation, s.operand);
+  return {.flops = cost.flops * result,
+          .bytes_read = size * cost.reads * result,
+          .bytes_written = size * operands};
+}
+
+constexpr ParameterInfo parameters[] = {
+    {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
+    {"features", 1, std::int64_t{1} << 32, std::nullopt, {}, "elements of each item"},
+    {"operation", 0, 4, std::nullopt, EnumNames<ElementwiseOperation>::names, "of two numbers"},
+    {"operand", 0, 1, 0, EnumNames<ElementwiseOperand>::names,
+     "the second one: a tensor of the same shape, or one number"},
+};
+
+constexpr Pass passes[] = {Pass::forward, Pass::backward};
+
+}  // namespace
+
+constinit const Operator elementwise_operator{
+    .name = "elementwise",
+    .family = Family::memory_bound,
+    .parameters = parameters,
+    .passes = passes,
+    .check = [](const Layer&) {},
+    .work = &work_of_passes<own_work>,
+    .parameter_tensors = &no_parameter_tensors,
+    .input_elements = &input_elements,
+    .output_elements = &output_elements,
+};
+
+}  // namespace forecost
