@@ -131,7 +131,7 @@ struct EnumNames<Activation> {
   static constexpr std::array<std::string_view, 4> names{"none", "relu", "tanh", "sigmoid"};
 };
 
-/// Layers whose times follow one law share a feature schema and a network of the model.
+/// Layers of a family are limited alike; what a model is told of them is up to its schemas.
 enum class Family : std::uint8_t {
   gemm,
   convolution,

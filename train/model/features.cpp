@@ -71,4 +71,14 @@ void describe_product(double m, double n, double k, Features& features) {
   }
 }
 
+void describe_rows(double rows, double length, Features& features) {
+  features.add_log("log elements", rows * length);
+  features.add_log("log rows", rows);
+  features.add_log("log row length", length);
+  for (const auto& [lanes, name] :
+       {std::pair{4.0, "waste row/4"}, {32.0, "waste row/32"}, {1024.0, "waste row/1024"}}) {
+    features.add_log(name, std::ceil(length / lanes) * lanes / length);
+  }
+}
+
 }  // namespace forecost

@@ -72,5 +72,8 @@ void describe_work(const Query& query, Features& features);
 /// A matrix product of m x k by k x n as a device sees it: sizes, and what tiles of 16, 32 and 64
 /// waste at the edges.
 void describe_product(double m, double n, double k, Features& features);
+/// A tensor of `rows` rows, each of `length` elements side by side in memory: sizes, and what
+/// vectors of 4 and 32 lanes and blocks of 1024 waste at the end of a row.
+void describe_rows(double rows, double length, Features& features);
 
 }  // namespace forecost

@@ -5,9 +5,7 @@
 namespace forecost {
 namespace {
 
-bool covers(const Task& task) {
-  return family_of(task.layer.op(), task.pass) == Family::memory_bound;
-}
+bool covers(const Task& task) { return task.pass == Pass::update; }
 
 /// An update depends on the parameter tensors only, whatever the operator they belong to.
 void describe(const Query& query, Features& features) {

@@ -7,6 +7,8 @@
 namespace forecost {
 
 extern const FeatureSchema gemm_schema, convolution_schema, memory_bound_schema;
+extern const FeatureSchema matmul_schema, layer_norm_schema, softmax_schema, elementwise_schema,
+    activation_schema;
 extern const FeatureSchema justus2018_conv2d_schema, justus2018_dense_schema;
 
 }  // namespace forecost
