@@ -131,8 +131,13 @@ SweepAnchor parse_anchor(const TomlValue& table) {
     anchor.batches.push_back(batch.as_integer(1, 1 << 20));
   }
   read_choices(table, anchor);
-  for (const auto& node : anchor.network.nodes) {
-    if (node.layer) check_passes(table, node.layer->op(), anchor.passes);
+  const auto& nodes = anchor.network.nodes;
+  for (const Pass pass : anchor.passes) {
+    const auto has = [&](auto& node) { return node.layer && node.layer->op().has(pass); };
+    if (std::none_of(nodes.begin(), nodes.end(), has)) {
+      table.at("passes").fail(
+          fmt::format("no layer of {} has the pass {}", anchor.network.name, name_of(pass)));
+    }
   }
   return anchor;
 }
@@ -196,6 +201,11 @@ class Expansion {
   std::unordered_set<std::string> known_;
 };
 
+/// A layer without parameters has nothing to update, whatever its operator has.
+bool has_pass(const Layer& layer, Pass pass) {
+  return layer.op().has(pass) && (pass != Pass::update || layer.parameter_count() > 0);
+}
+
 Optimizer optimizer_of(Pass pass, Optimizer optimizer) {
   return pass == Pass::update || pass == Pass::training_step ? optimizer : Optimizer::none;
 }
@@ -206,6 +216,7 @@ void expand_anchor(const SweepAnchor& anchor, Expansion& out) {
     for (const std::int64_t batch : anchor.batches) {
       const Layer layer = node.layer->with("batch", batch);
       for (const Pass pass : anchor.passes) {
+        if (!has_pass(layer, pass)) continue;
         // Training needs no gradient of the network's own input.
         if (pass == Pass::backward_data && node.inputs.empty()) continue;
         for (const DType dtype : anchor.dtypes) {
@@ -281,6 +292,7 @@ void expand_block(const SweepBlock& block, std::uint64_t seed, Expansion& out) {
       const Layer layer = Layer::of_values(op, values);
       static const std::vector<Pass> only_forward{Pass::forward};
       for (const Pass pass : forward_only ? only_forward : block.passes) {
+        if (!has_pass(layer, pass)) continue;
         tasks.push_back({layer, pass, dtype, optimizer_of(pass, optimizer), cache});
         if (why = out.refusal(tasks.back()); !why.empty()) {
           pass_of_why = name_of(pass);

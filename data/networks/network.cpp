@@ -106,8 +106,7 @@ class Builder {
       table.only(keys);
       node.out = structural->shape(table, shapes, node.attributes);
     } else {
-      if (shapes.size() != 1) table.fail(fmt::format("{} takes one input", op));
-      costed(table, node);
+      costed(table, node, shapes);
     }
     network_.nodes.push_back(std::move(node));
     last_ = network_.nodes.size() - 1;
@@ -124,7 +123,8 @@ class Builder {
   }
 
   /// A layer of the vocabulary: its shape parameters come from the input, the rest from the table.
-  static void costed(const TomlValue& table, NetworkNode& node) {
+  static void costed(const TomlValue& table, NetworkNode& node,
+                     const std::vector<ItemShape>& inputs) {
     const Operator& op = known_operator(table, node.op);
     std::map<std::string_view, std::int64_t> inferred{{"batch", 1}};
     if (&op == &conv2d_operator) {
@@ -135,7 +135,7 @@ class Builder {
       inferred["in_features"] = node.in.elements();
     }
 
-    std::vector<std::string> keys{"op", "name", "repeat", "input"};
+    std::vector<std::string> keys{"op", "name", "repeat", "input", "with"};
     for (auto& key : layer_keys(op)) {
       if (key != "side" && !inferred.contains(key)) keys.push_back(std::move(key));
     }
@@ -158,6 +158,12 @@ class Builder {
         values[index] = parameter_value(op.parameters[index], table.at(key));
       }
     }
+    // Of operators that keep their input's shape.
+    if (const auto features = op.index_of("features"); features && !given[*features]) {
+      const auto rows = op.index_of("rows");
+      values[*features] = node.in.elements() / (rows ? values[*rows] : 1);
+      given[*features] = true;
+    }
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!given[i] && !op.parameters[i].default_value) {
         table.fail(fmt::format("{}: expected a key '{}'", op.name, op.parameters[i].name));
@@ -174,11 +180,20 @@ class Builder {
     } catch (const UsageError& error) {
       table.fail(error.what());
     }
+    std::int64_t found = 0;
+    for (const ItemShape& input : inputs) found += input.elements();
+    if (const std::int64_t expected = op.input_elements(*node.layer); found != expected) {
+      table.fail(fmt::format("{}: expected inputs of {} elements in all, found {}", op.name,
+                             expected, found));
+    }
+    const std::int64_t out = op.output_elements(*node.layer);
     if (&op == &conv2d_operator) {
       const Conv2dShape shape = conv2d_shape(*node.layer);
       node.out = {shape.out_channels, shape.out_h(), shape.out_w()};
+    } else if (&op != &dense_operator && out == node.in.elements()) {
+      node.out = node.in;
     } else {
-      node.out = {dense_shape(*node.layer).out_features};
+      node.out = {out};
     }
   }
 

@@ -183,6 +183,42 @@ TEST(Sweep, DrawsCoverEvenly) {
   EXPECT_LE(*std::max_element(cells.begin(), cells.end()), 13);
 }
 
+TEST(Sweep, ALayerWithoutParametersIsNotUpdated) {
+  const Plan plan = plan_of(head +
+                            "[[layer_norm]]\nsamples = 40\nbatch = {min = 1, max = 64}\n"
+                            "features = {min = 8, max = 1024}\naffine = [true, false]\n"
+                            "passes = ['forward', 'backward', 'update']\n");
+  std::map<std::pair<bool, Pass>, int> tasks;
+  for (const Task& task : plan.tasks) ++tasks[{task.layer["affine"] == 1, task.pass}];
+  EXPECT_EQ((tasks[{true, Pass::forward}] + tasks[{false, Pass::forward}]), 40);
+  EXPECT_GT((tasks[{false, Pass::forward}]), 10);
+  EXPECT_EQ((tasks[{false, Pass::backward}]), (tasks[{false, Pass::forward}]));
+  EXPECT_EQ((tasks[{true, Pass::update}]), (tasks[{true, Pass::forward}]));
+  EXPECT_EQ((tasks[{false, Pass::update}]), 0);
+}
+
+TEST(Sweep, AnAnchorGivesEachLayerThePassesItHas) {
+  const auto network = std::filesystem::path(testing::TempDir()) / "sweep_test_network.toml";
+  std::ofstream(network) << "[network]\nname = 'mixed'\ninput = [64]\n"
+                            "[[layer]]\nop = 'dense'\nout_features = 32\n"
+                            "[[layer]]\nop = 'layer_norm'\n"
+                            "[[layer]]\nop = 'softmax'\n";
+  const std::string anchor = head + "[[anchor]]\nnetwork = '" + network.string() +
+                             "'\nbatch = 4\npasses = ['forward', 'backward_weights', ";
+  std::multiset<std::string> found;
+  for (const Task& task : plan_of(anchor + "'backward', 'update']\n").tasks) {
+    found.insert(std::string(task.layer.op().name) + " " + std::string(name_of(task.pass)));
+  }
+  EXPECT_EQ(found, (std::multiset<std::string>{"dense forward", "dense backward_weights",
+                                               "dense update", "layer_norm forward",
+                                               "layer_norm backward", "layer_norm update",
+                                               "softmax forward", "softmax backward"}));
+  EXPECT_THAT(
+      error_of(head + "[[anchor]]\nnetwork = 'vgg16'\nbatch = 1\n"
+                      "passes = ['forward', 'backward']\n"),
+      AllOf(HasSubstr(":7: 'passes'"), HasSubstr("no layer of vgg16 has the pass backward")));
+}
+
 TEST(Sweep, ErrorsNameFileLineAndWhatWasExpected) {
   EXPECT_THAT(error_of("[sweep]\nname = 1\n" + dense),
               HasSubstr("sweep_test.toml:2: 'name': expected"));

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "collect/backends/cpu/cpu_backend.hpp"
+#include "collect/protocol.hpp"
 #include "core/error.hpp"
 
 namespace forecost::cpu {
@@ -63,6 +64,21 @@ TEST(CpuBackend, DescribesItsDeviceAndRefusesWhatItCannotMeasure) {
   EXPECT_TRUE(backend->unsupported({layer, Pass::forward, DType::f16}));
   EXPECT_TRUE(backend->unsupported({layer, Pass::forward, DType::f32, Optimizer::none,
                                     CacheState::cold, AlgorithmPolicy::find}));
+
+  // Whatever else is in the vocabulary is named, in every pass.
+  for (const Operator* op : operators()) {
+    if (op->name == "dense" || op->name == "conv2d") continue;
+    std::vector<std::int64_t> values;
+    for (const ParameterInfo& p : op->parameters) values.push_back(p.default_value.value_or(p.min));
+    for (const Pass pass : op->passes) {
+      const Task task{Layer::of_values(*op, values), pass};
+      EXPECT_EQ(backend->unsupported(task),
+                "the cpu backend has no operator " + std::string(op->name));
+      const auto row = measure(*backend, task, {}, 1);
+      ASSERT_TRUE(row);
+      EXPECT_EQ(row->status, Status::unsupported);
+    }
+  }
 
   // An update's result does not depend on how many steps ran before.
   const auto update = backend->prepare({layer, Pass::update, DType::f32, Optimizer::adam}, 3);

@@ -104,6 +104,54 @@ layers = [
   EXPECT_EQ(n.nodes[4].out, (ItemShape{4, 8, 8}));
 }
 
+TEST(Networks, ShapesOfAnyOperatorFollowFromItsInputs) {
+  const Network n = network_of(head + R"(
+[[layer]]
+name = "norm"
+op = "layer_norm"
+rows = 8
+[[layer]]
+name = "half"
+op = "elementwise"
+operation = "divide"
+operand = "scalar"
+[[layer]]
+op = "elementwise"
+operation = "add"
+with = "norm"
+[[layer]]
+op = "softmax"
+[[layer]]
+op = "matmul"
+m = 12
+k = 16
+n = 12
+with = "half"
+)");
+  std::vector<std::string> layers;
+  for (const auto& node : n.nodes) layers.push_back(node.layer->text());
+  EXPECT_EQ(layers, (std::vector<std::string>{
+                        "layer_norm batch=1 rows=8 features=24",
+                        "elementwise batch=1 features=192 operation=divide operand=scalar",
+                        "elementwise batch=1 features=192 operation=add",
+                        "softmax batch=1 features=192", "matmul batch=1 m=12 n=12 k=16"}));
+  EXPECT_EQ(n.nodes[2].inputs, (std::vector<std::size_t>{1, 0}));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(n.nodes[i].out, (ItemShape{3, 8, 8}));
+  EXPECT_EQ(n.nodes[4].out, (ItemShape{144}));
+  EXPECT_EQ(n.parameters(), 48);
+  EXPECT_TRUE(n.uncosted().empty());
+
+  EXPECT_THAT(
+      error_of(head + "[[layer]]\nop = 'layer_norm'\nrows = 7\n"),
+      AllOf(HasSubstr(":4:"), HasSubstr("expected inputs of 189 elements in all, found 192")));
+  EXPECT_THAT(error_of(head + "[[layer]]\nop = 'elementwise'\noperation = 'add'\n"),
+              HasSubstr("expected inputs of 384 elements in all, found 192"));
+  EXPECT_THAT(error_of(head + "[[layer]]\nop = 'matmul'\nm = 12\nk = 16\n"),
+              HasSubstr("expected a key 'n'"));
+  EXPECT_THAT(error_of(head + "[[layer]]\nop = 'dense'\nout_features = 2\nwith = 'input'\n"),
+              HasSubstr("expected inputs of 192 elements in all, found 384"));
+}
+
 TEST(Networks, ErrorsNameFileLineAndWhatWasExpected) {
   EXPECT_THAT(error_of(head + "[[layer]]\nop = 'conv3d'\n"),
               AllOf(HasSubstr("network_test.toml:5:"), HasSubstr("unknown operator 'conv3d'"),
