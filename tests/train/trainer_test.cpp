@@ -198,6 +198,18 @@ TEST(Dataset, OkRowsOnlyAndSumsForThePaper) {
   EXPECT_EQ(make_dataset(corpus, "default").examples.size(), 1U);
 }
 
+TEST(Dataset, ThePaperTakesMeasuredTrainingStepsAsTheyAre) {
+  Corpus corpus = synthetic_corpus(1);
+  corpus.rows.erase(corpus.rows.begin() + 1, corpus.rows.end());
+  corpus.rows[0].task.pass = Pass::training_step;
+  corpus.rows[0].task.optimizer = Optimizer::adagrad;
+  corpus.rows[0].time = summarize({3.0});
+  const Dataset sums = make_dataset(corpus, "justus2018");
+  ASSERT_EQ(sums.examples.size(), 1U);
+  EXPECT_EQ(sums.examples[0].seconds, 3.0);
+  EXPECT_EQ(sums.examples[0].query.task, corpus.rows[0].task);
+}
+
 TEST_F(Trainer, ThePaperPresetTrains) {
   // Its loss is of log(1 + t in ms): it learns nothing of microseconds.
   Corpus corpus = synthetic_corpus(200);
