@@ -9,7 +9,7 @@ forecost_debian_build=(g++ cmake ninja-build pkg-config ca-certificates
 forecost_debian_test=(libgtest-dev libgmock-dev python3-h5py python3-xarray python3-h5netcdf
   hdf5-tools shellcheck git)
 # shellcheck disable=SC2034  # for those who source this file
-forecost_debian_bench=(libbenchmark-dev python3-torch libopenblas0-pthread)
+forecost_debian_bench=(libbenchmark-dev hdf5-tools bc python3-torch libopenblas0-pthread)
 
 forecost_spack_specs=(cmake ninja pkgconf openmpi hdf5+hl~mpi eigen boost+program_options onednn hwloc
   tomlplusplus nlohmann-json fmt spdlog openssl zlib)

@@ -39,12 +39,20 @@ std::string fault_of(const Measurement& row) {
   }
   if (row.status == Status::ok && t.n < 1) return "status ok without samples";
   if (t.n > 0) {
-    const bool ordered =
-        t.min_s <= t.q1_s && t.q1_s <= t.median_s && t.median_s <= t.q3_s && t.q3_s <= t.max_s;
-    if (row.status == Status::ok && !(positive(t.min_s) && positive(t.max_s))) {
-      return fmt::format("min_s {} or max_s {} is not a positive finite time", t.min_s, t.max_s);
+    // An imported table may know the median only; of what was measured all are known.
+    const bool measured = row.source_line == 0;
+    for (const auto& [name, value] :
+         {std::pair("min_s", t.min_s), std::pair("median_s", t.median_s),
+          std::pair("max_s", t.max_s)}) {
+      const bool unknown = std::isnan(value) && !measured && name != std::string_view("median_s");
+      if (row.status == Status::ok && !unknown && !positive(value)) {
+        return fmt::format("{} {} is not a positive finite time", name, value);
+      }
     }
-    if (!ordered) {
+    std::vector<double> order{t.min_s, t.q1_s, t.median_s, t.q3_s, t.max_s};
+    if (!measured) std::erase_if(order, [](double value) { return std::isnan(value); });
+    const auto unordered = [](double a, double b) { return !(a <= b); };
+    if (std::adjacent_find(order.begin(), order.end(), unordered) != order.end()) {
       return fmt::format("min, quartiles and max are not in order: {} {} {} {} {}", t.min_s, t.q1_s,
                          t.median_s, t.q3_s, t.max_s);
     }

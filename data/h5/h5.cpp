@@ -438,6 +438,13 @@ Place Group::child(const std::string& name) const {
   return {place_.file, place_.path + "/" + name, place_.opened, place_.source};
 }
 
+bool Group::is_hard_link(const std::string& name) const {
+  H5L_info_t link;
+  check(H5Lget_info(handle_.id(), name.c_str(), &link, H5P_DEFAULT), place_,
+        "links cannot be read");
+  return link.type == H5L_TYPE_HARD;
+}
+
 std::vector<std::string> Group::link_names() const {
   H5G_info_t info;
   check(H5Gget_info(handle_.id(), &info), place_, "the group cannot be listed");
@@ -468,11 +475,7 @@ bool Group::has_child(const std::string& name, int kind) const {
       0) {
     return false;
   }
-  // An external or dangling link is no object of this file.
-  if (check(H5Oexists_by_name(handle_.id(), name.c_str(), H5P_DEFAULT), place_,
-            "links cannot be read") == 0) {
-    return false;
-  }
+  if (!is_hard_link(name)) return false;  // of another file perhaps, or of nothing
   H5O_info_t info;
   check(H5Oget_info_by_name2(handle_.id(), name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT),
         place_, "objects cannot be read");
@@ -486,11 +489,8 @@ std::vector<std::string> Group::foreign() const {
                                 place_.file, place_.path, name, what));
   };
   for (const std::string& name : link_names()) {
-    H5L_info_t link;
-    check(H5Lget_info(handle_.id(), name.c_str(), &link, H5P_DEFAULT), place_,
-          "links cannot be read");
-    if (link.type != H5L_TYPE_HARD) {
-      tell(name, link.type == H5L_TYPE_EXTERNAL ? "a link into another file" : "a soft link");
+    if (!is_hard_link(name)) {
+      tell(name, "a soft link, or one into another file");
       continue;
     }
     if (!has_dataset(name)) continue;

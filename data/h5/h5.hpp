@@ -97,12 +97,12 @@ struct Matrix {
 /// reading never narrows: the stored type must fit into T, else DataError.
 class Group : public Object {
  public:
-  /// Sorted names.
+  /// Sorted names of what lies in this file; see foreign().
   std::vector<std::string> groups() const;
   std::vector<std::string> datasets() const;
   bool has_group(const std::string& name) const;
   bool has_dataset(const std::string& name) const;
-  /// What lies in no group of this very file: soft and external links, virtual datasets, raw data
+  /// What may lie elsewhere: soft and external links, virtual datasets, raw data
   /// in other files; one line each, "FILE: /group/name: what".
   std::vector<std::string> foreign() const;
   Group group(const std::string& name) const;
@@ -150,6 +150,7 @@ class Group : public Object {
 
  private:
   std::vector<std::string> link_names() const;
+  bool is_hard_link(const std::string& name) const;
   std::vector<std::string> children(int kind) const;
   bool has_child(const std::string& name, int kind) const;
   Place child(const std::string& name) const;

@@ -20,6 +20,7 @@
 #include "data/corpus/frames.hpp"
 #include "data/corpus/journal.hpp"
 #include "data/corpus/merge.hpp"
+#include "data/corpus/reader.hpp"
 #include "data/h5/h5.hpp"
 #include "tests/card.hpp"
 
@@ -596,6 +597,193 @@ TEST_F(CorpusFiles, ADamagedCorpusIsSetAsideAndMadeAgain) {
     EXPECT_EQ(read_corpus(file).rows.size(), 2U);
     EXPECT_TRUE(read_text(directory / aside) == damaged);
   }
+}
+
+TEST_F(CorpusFiles, ConflictsAreSettledAsAskedFor) {
+  // One key, three runs: the second started last, the first has the middle median.
+  const auto run_of = [](const char* run, double factor, double start_s) {
+    Corpus corpus = small_corpus();
+    corpus.runs = {{run, {}}};
+    Measurement row = row_of(1, run);
+    row.time = summarize({factor * 1e-3, factor * 2e-3, factor * 4e-3});
+    row.started_unix_s = start_s;
+    row.samples_s.clear();
+    corpus.rows = {row};
+    return corpus;
+  };
+  const std::vector<Corpus> runs{run_of("a", 2, 1e9), run_of("b", 3, 3e9), run_of("c", 1, 2e9)};
+  const auto kept = [&](OnConflict policy, std::vector<std::size_t> order) {
+    Corpus all;
+    for (const std::size_t i : order) {
+      merge_into(all, runs[i], policy);
+      EXPECT_EQ(all.rows.size(), 1U);
+    }
+    return all.rows[0].run_id;
+  };
+  EXPECT_EQ(kept(OnConflict::newest, {0, 1, 2}), "b");
+  EXPECT_EQ(kept(OnConflict::newest, {2, 1, 0}), "b");
+  EXPECT_EQ(kept(OnConflict::keep_first, {2, 1, 0}), "c");
+  EXPECT_EQ(kept(OnConflict::keep_first, {0, 1, 2}), "a");
+  for (const auto& order : {std::vector<std::size_t>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
+    Corpus all;
+    Merger merger(all, OnConflict::median);
+    for (const std::size_t i : order) merger.add(runs[i]);
+    merger.finish();
+    EXPECT_EQ(all.rows[0].run_id, "a");
+    EXPECT_EQ(merger.conflicts().size(), 2U);
+  }
+}
+
+TEST_F(CorpusFiles, AMergeIntoAFileKeepsItAndIsIdempotent) {
+  const fs::path file = directory / "all.h5";
+  const auto merge_run = [&](const std::string& run, double factor, OnConflict policy) {
+    return merge_into_file(
+        file, "merged run " + run,
+        [&](Merger& merger) {
+          Corpus corpus = small_corpus();
+          corpus.runs = {{run, {}}};
+          corpus.rows = {row_of(1, run), row_of(run == "a" ? 2 : 3, run)};
+          corpus.rows[0].time = summarize({factor * 1e-3, factor * 2e-3, factor * 4e-3});
+          merger.add(corpus);
+        },
+        {.on_conflict = policy});
+  };
+  EXPECT_TRUE(merge_run("a", 1, OnConflict::refuse).written);
+  EXPECT_EQ(read_corpus(file).rows.size(), 2U);
+  const std::string before = read_text(file);
+  EXPECT_FALSE(merge_run("a", 1, OnConflict::refuse).written);
+
+  const MergeOutcome refused = merge_run("b", 2, OnConflict::refuse);
+  EXPECT_EQ(refused.conflicts.size(), 1U);
+  EXPECT_FALSE(refused.written);
+  EXPECT_TRUE(read_text(file) == before);
+
+  for (const OnConflict policy : {OnConflict::newest, OnConflict::median, OnConflict::keep_first}) {
+    fs::remove(file);
+    merge_run("a", 1, policy);
+    const MergeOutcome settled = merge_run("b", 2, policy);
+    EXPECT_TRUE(settled.written);
+    EXPECT_EQ(settled.rows_before, 2U);
+    EXPECT_EQ(settled.rows, 3U);
+    const Corpus corpus = read_corpus(file);
+    EXPECT_EQ(corpus.rows[0].run_id, policy == OnConflict::newest ? "b" : "a");
+    EXPECT_NE(corpus.history.back().find(fmt::format(
+                  "{} of conflicting rows kept for 1 row, into 3 rows", name_of(policy))),
+              std::string::npos)
+        << corpus.history.back();
+    // The same inputs again, in the same order: nothing else than before, nothing written.
+    const MergeOutcome again = merge_into_file(file, "again",
+                                               [&](Merger& merger) {
+                                                 Corpus both = read_corpus(file);
+                                                 merger.add(std::move(both));
+                                               },
+                                               {.on_conflict = policy});
+    EXPECT_FALSE(again.written);
+    EXPECT_FALSE(merge_run("b", 2, policy).written);
+  }
+}
+
+TEST_F(CorpusFiles, OneMergeIntoAFileAtATime) {
+  const fs::path file = directory / "all.h5";
+  const auto add = [](Merger& merger) { merger.add(small_corpus()); };
+  bool inner_busy = false;
+  merge_into_file(file, "outer", [&](Merger& merger) {
+    inner_busy = merge_into_file(file, "inner", add, {.wait_s = 0.1}).busy;
+    add(merger);
+  });
+  EXPECT_TRUE(inner_busy);
+  EXPECT_NE(read_corpus(file).history.back().find("outer"), std::string::npos);
+}
+
+TEST_F(CorpusFiles, SalvageTakesWhatIsWholeOfADamagedJournal) {
+  write_run_journal("r1", {row_of(1, "r1"), row_of(2, "r1"), row_of(3, "r1")});
+  const fs::path file = directory / "runs/r1/journal-0";
+  const std::string whole = read_text(file);
+  const auto sorted = [](std::vector<std::string> texts) {
+    std::sort(texts.begin(), texts.end());
+    return texts;
+  };
+  const auto all = sorted(texts_of(read_journal(file)));
+  Random random(4);
+  std::size_t lost_most = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes = whole;
+    bytes[random.below(bytes.size())] ^= static_cast<char>(1 + random.below(255));
+    overwrite(file, bytes);
+    std::vector<std::string> damage;
+    const auto saved = sorted(texts_of(read_journal(file, &damage)));
+    EXPECT_TRUE(std::includes(all.begin(), all.end(), saved.begin(), saved.end())) << round;
+    lost_most = std::max(lost_most, all.size() - saved.size());
+    // One record at most, of whatever kind, and it is told; but for a cut at the very end.
+    EXPECT_LE(damage.size(), 1U);
+    EXPECT_LE(all.size() - saved.size(), 1U) << round;
+  }
+  EXPECT_EQ(lost_most, 1U);
+}
+
+TEST_F(CorpusFiles, AScanReadsChosenColumnsOfChosenRows) {
+  Corpus corpus = small_corpus();
+  corpus.rows.clear();
+  const std::int64_t count = 2 * static_cast<std::int64_t>(h5::rows_per_chunk) + 5;
+  for (std::int64_t i = 0; i < count; ++i) {
+    corpus.rows.push_back(row_of(i + 1));
+    corpus.rows.back().time.median_s = 1e-3 * static_cast<double>(i % 3 + 1);
+  }
+  write_corpus(corpus, directory / "c.h5");
+  const CorpusReader reader(directory / "c.h5");
+  EXPECT_EQ(reader.rows(), corpus.rows.size());
+  EXPECT_EQ(reader.tables().devices.size(), 1U);
+  std::int64_t seen = 0;
+  reader.scan({.columns = {"implementation"},
+               .where = [](const Measurement& row) { return row.time.median_s > 2.5e-3; },
+               .where_columns = {"median_s"}},
+              [&](Measurement& row, std::size_t index) {
+                ++seen;
+                ASSERT_EQ(index % 3, 2U);
+                ASSERT_EQ(row.implementation, "impl:" + std::to_string(index + 1));
+                ASSERT_EQ(row.time.n, 0) << "a column that nobody asked for was read";
+                ASSERT_EQ(row.task.layer["batch"], 1);
+              });
+  EXPECT_EQ(seen, count / 3);
+  EXPECT_THROW(reader.scan({.columns = {"medain_s"}}, [](Measurement&, std::size_t) {}),
+               UsageError);
+  // Rows keep their order and samples over the bounds of batches.
+  const Corpus again = read_corpus(directory / "c.h5");
+  for (std::size_t i = 0; i < again.rows.size(); ++i) {
+    ASSERT_EQ(again.rows[i].task.layer["batch"], static_cast<std::int64_t>(i + 1));
+    ASSERT_EQ(again.rows[i].samples_s, corpus.rows[i].samples_s);
+  }
+}
+
+TEST_F(CorpusFiles, EveryOperatorHasASmallestLayer) {
+  // The stand-in of a scan that does not read layers.
+  for (const Operator* op : operators()) {
+    std::vector<std::int64_t> values;
+    for (const ParameterInfo& parameter : op->parameters) {
+      values.push_back(parameter.default_value.value_or(parameter.min));
+    }
+    EXPECT_NO_THROW(Layer::of_values(*op, values)) << op->name;
+  }
+}
+
+TEST_F(CorpusFiles, AnImportedRowMayKnowTheMedianOnly) {
+  Corpus corpus = small_corpus();
+  Measurement& row = corpus.rows[0];
+  row.samples_s.clear();
+  row.time = {.n = 5, .median_s = 1e-3};
+  write_corpus(corpus, directory / "c.h5");
+  EXPECT_EQ(validate_corpus(directory / "c.h5").size(), 1U);  // measured rows know all
+  row.source_line = 7;
+  write_corpus(corpus, directory / "c.h5");
+  EXPECT_EQ(validate_corpus(directory / "c.h5"), std::vector<std::string>{});
+  for (const double wrong : {-1e-3, 0.0, std::nan(""), HUGE_VAL}) {
+    row.time.median_s = wrong;
+    write_corpus(corpus, directory / "c.h5");
+    EXPECT_EQ(validate_corpus(directory / "c.h5").size(), 1U) << wrong;
+  }
+  row.time = {.n = 5, .median_s = 1e-3, .q3_s = 5e-4};
+  write_corpus(corpus, directory / "c.h5");
+  EXPECT_EQ(validate_corpus(directory / "c.h5").size(), 1U);
 }
 
 TEST_F(CorpusFiles, ValidateNamesEachFault) {

@@ -1,5 +1,6 @@
 """What readers in other languages see, and the corpus verb. 
 Usage: readers_test.py FORECOST WRITE_KNOWN_CORPUS DOCS_CORPUS_MD"""
+import gzip
 import hashlib
 import math
 import os
@@ -153,6 +154,73 @@ with tempfile.TemporaryDirectory() as folder:
         f["dense"]["pass"].attrs["flag_meanings"] = numpy.bytes_(b"forward")
     sign("unknown.h5")
     assert "7 flag_values, but 1 flag_meanings" in run("corpus", "info", "unknown.h5", code=4).stderr
+
+    # A corpus of schema version 1, as its program wrote it: the same numbers, in today's columns.
+    old = gzip.decompress((pathlib.Path(__file__).parent / "data" / "schema-1.h5.gz").read_bytes())
+    pathlib.Path("old.h5").write_bytes(old)
+    sign("old.h5")
+    assert "20 rows (20 ok)" in run("corpus", "info", "old.h5").stdout
+    assert run("corpus", "validate", "old.h5").stdout == "old.h5: valid\n"
+    shutil.copy("old.h5", "migrated.h5")
+    shutil.copy("old.h5.sha256", "migrated.h5.sha256")
+    run("corpus", "merge", "old.h5", "-o", "migrated.h5")
+    with h5py.File("old.h5") as before, h5py.File("migrated.h5") as after:
+        assert before.attrs["schema_version"] == 1 and after.attrs["schema_version"] == 2
+        assert b"migrated from schema version 1" in after.attrs["history"], after.attrs["history"]
+        for group in ("conv2d", "dense"):
+            order = [numpy.lexsort([f[group][c][:] for c in ("median_s", "pass", "batch")])
+                     for f in (before, after)]
+            for column in before[group]:
+                name = "sample_count" if column == "n" else column
+                assert name in after[group], column
+                if before[group][column].shape == order[0].shape and column != "sample_begin":
+                    old_values = before[group][column][:][order[0]]
+                    new_values = after[group][name][:][order[1]]
+                    assert ((old_values == new_values) | (old_values != old_values)).all(), column
+    written = pathlib.Path("migrated.h5").stat().st_mtime_ns
+    assert "nothing new" in run("corpus", "merge", "old.h5", "-o", "migrated.h5").stdout
+    assert pathlib.Path("migrated.h5").stat().st_mtime_ns == written
+
+    # What this program does not know is refused, with both lists; other units; other files.
+    def changed(change):
+        shutil.copy(corpus, "changed.h5")
+        with h5py.File("changed.h5", "r+") as f:
+            change(f)
+        sign("changed.h5")
+        done = run("corpus", "info", "changed.h5", code=4)
+        assert done.stderr.count("\n") == 1, done.stderr
+        return done.stderr + run("corpus", "validate", "changed.h5", code=4).stdout
+    text = changed(lambda f: f["dense"].create_dataset("note", data=numpy.zeros(40)))
+    for part in ("schema version 2 in the file, 2 here", " note ", "known: ", "/dense:"):
+        assert part in text, text
+    text = changed(lambda f: f.attrs.__setitem__("schema_version", 3))
+    assert "reads versions 1 to 2" in text and "operators in the file: dense; known: " in text, text
+    assert "units are 'ms', expected 's'" in changed(
+        lambda f: f["dense"]["median_s"].attrs.__setitem__("units", numpy.bytes_(b"ms")))
+    def delete(f):
+        del f["dense"]["warmup_s"]
+    assert "warmup_s" in changed(delete)
+    def link(f):
+        f["dense"]["elsewhere"] = h5py.ExternalLink("other.h5", "/dense/median_s")
+    assert "/dense/elsewhere: a soft link, or one into another file" in changed(link)
+    def virtual(f):
+        layout = h5py.VirtualLayout(shape=(40,), dtype="f8")
+        layout[:] = h5py.VirtualSource("other.h5", "/dense/median_s", shape=(40,))
+        del f["dense"]["host_s"]
+        f["dense"].create_virtual_dataset("host_s", layout).attrs["units"] = numpy.bytes_(b"s")
+    assert "/dense/host_s: a virtual dataset" in changed(virtual)
+
+    # Validation goes on after a fault: every row that has one is named.
+    def spoil(f):
+        f["dense"]["batch"][3] = 0
+        f["dense"]["status"][5] = 77
+        f["dense"]["median_s"][7] = numpy.nan
+        f["dense"]["device_id"][9] = b"nobody"
+        f["dense"]["elsewhere"] = h5py.SoftLink("/dense/batch")
+    text = changed(spoil)
+    for part in ("row 3: dense: batch=0: expected 1 to", "row 5: status: code 77", "row 7: median_s nan",
+                 "row 9: device_id 'nobody'", "/dense/elsewhere: a soft link", "5 problems"):
+        assert part in text, text
 
     # Samples that overlap or lie beyond the end are refused.
     for begin in (-1, 10**9):
