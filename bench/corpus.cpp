@@ -52,13 +52,12 @@ Device device_of(int index) {
 
 /// Row `index` of a sweep over convolutions and dense layers: distributions as a collector finds
 /// them, so that the file compresses as a real one does.
-Measurement row_of(std::uint64_t index, const std::vector<Device>& all,
-                   const std::string& environment, const std::string& run) {
+Measurement row_of(std::uint64_t index, const Corpus& corpus, const std::vector<std::string>& ids) {
   Random random(2026, index);
   const auto draw = [&](double low, double high) {
     return static_cast<std::int64_t>(std::exp(random.uniform(std::log(low), std::log(high))));
   };
-  const Device& device = all[random.below(all.size())];
+  const std::size_t device = random.below(corpus.devices.size());
   const Layer layer = random.uniform() < 0.5 ? Layer("dense", {{"batch", draw(1, 256)},
                                                                {"in_features", draw(1, 8192)},
                                                                {"out_features", draw(1, 8192)}})
@@ -71,10 +70,10 @@ Measurement row_of(std::uint64_t index, const std::vector<Device>& all,
                                                                 {"kernel_w", 3}});
   constexpr Pass passes[] = {Pass::forward, Pass::backward_data, Pass::backward_weights};
   Measurement row{.task = {.layer = layer, .pass = passes[random.below(3)]}};
-  row.device_class = device.device_class;
-  row.device_id = device.id();
-  row.environment_id = environment;
-  row.run_id = run;
+  row.device_class = corpus.devices[device].device_class;
+  row.device_id = ids[device];
+  row.environment_id = ids.back();
+  row.run_id = corpus.runs[0].id;
   row.replicate = static_cast<std::int64_t>(index);  // no key twice
   const double median_s = std::exp(random.uniform(std::log(1e-6), std::log(1e-1)));
   std::vector<double> samples;
@@ -94,10 +93,11 @@ Corpus corpus_of(std::uint64_t rows) {
   for (int i = 0; i < devices; ++i) corpus.devices.push_back(device_of(i));
   corpus.environments.push_back({{{"library", "1.0"}}});
   corpus.runs.push_back({"bench-1of1", {}});
+  std::vector<std::string> ids;  // of the devices, and of the environment
+  for (const Device& device : corpus.devices) ids.push_back(device.id());
+  ids.push_back(corpus.environments[0].id());
   corpus.rows.reserve(rows);
-  for (std::uint64_t i = 0; i < rows; ++i) {
-    corpus.rows.push_back(row_of(i, corpus.devices, corpus.environments[0].id(), "bench-1of1"));
-  }
+  for (std::uint64_t i = 0; i < rows; ++i) corpus.rows.push_back(row_of(i, corpus, ids));
   return corpus;
 }
 
