@@ -12,10 +12,11 @@ namespace forecost::cli {
 extern const Verb corpus_info;
 extern const Verb corpus_validate;
 extern const Verb corpus_merge;
+extern const Verb corpus_export;
 
 namespace {
 
-constexpr std::array subcommands{&corpus_info, &corpus_validate, &corpus_merge};
+constexpr std::array subcommands{&corpus_info, &corpus_validate, &corpus_merge, &corpus_export};
 
 ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   if (world.rank() != 0) return ExitCode::done;

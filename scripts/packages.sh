@@ -6,7 +6,7 @@ forecost_debian_build=(g++ cmake ninja-build pkg-config ca-certificates
   libopenmpi-dev openmpi-bin libhdf5-dev libeigen3-dev libboost-program-options-dev
   libdnnl-dev libhwloc-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
   libssl-dev zlib1g-dev)
-forecost_debian_test=(libgtest-dev libgmock-dev python3-h5py python3-xarray python3-h5netcdf
+forecost_debian_test=(libgtest-dev libgmock-dev python3-h5py python3-pandas python3-xarray python3-h5netcdf
   hdf5-tools shellcheck git)
 # shellcheck disable=SC2034  # for those who source this file
 forecost_debian_bench=(libbenchmark-dev hdf5-tools bc python3-torch libopenblas0-pthread)

@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -107,11 +108,16 @@ with tempfile.TemporaryDirectory() as folder:
     table = xarray.open_dataset(corpus, engine="h5netcdf", group="dense")
     assert table.sizes["row"] == 40 and float(table["median_s"].min()) > 0
 
-    # Every Python block of the document runs as it is.
-    blocks = re.findall(r"```python\n(.*?)```", pathlib.Path(DOCUMENT).read_text(), re.S)
-    assert blocks
+    # Every export and every Python block of the document runs as it is, and prints something.
+    document = pathlib.Path(DOCUMENT).read_text()
+    exports = re.findall(r"^    forecost (corpus export .*)$", document, re.M)
+    blocks = re.findall(r"```python\n(.*?)```", document, re.S)
+    imported = {word for block in blocks for word in re.findall(r"^import (\w+)$", block, re.M)}
+    assert exports and imported >= {"h5py", "pandas", "xarray"}, (exports, imported)
+    for command in exports:
+        assert run(*shlex.split(command)).stdout
     for block in blocks:
-        subprocess.run([sys.executable, "-c", block], check=True, timeout=60)
+        assert subprocess.run([sys.executable, "-c", block], check=True, timeout=60, capture_output=True).stdout
 
     # The verb: results, refusals.
     assert "40 rows" in run("corpus", "info", "run").stdout
