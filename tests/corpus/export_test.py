@@ -6,7 +6,9 @@ import json
 import math
 import os
 import pathlib
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -155,4 +157,50 @@ with tempfile.TemporaryDirectory() as folder:
                               stderr=subprocess.PIPE, text=True, timeout=60)
         assert done.returncode == 3 and done.stderr.count("\n") == 1, done
 
+    # A disk that fills up: exit code 3, the old file stays, nothing is left beside it.
+    def full():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    before = pathlib.Path("t.csv").read_bytes()
+    done = subprocess.run([FORECOST, "corpus", "export", "run", "-o", "t.csv"], capture_output=True,
+                          text=True, timeout=60, preexec_fn=full)
+    assert done.returncode == 3 and done.stderr.count("\n") == 1 and "t.csv: cannot be written" in done.stderr, done
+    assert pathlib.Path("t.csv").read_bytes() == before and len(list(pathlib.Path().glob("t.csv*"))) == 1
+
+    # A corpus compared with itself, and with one where known rows changed.
+    itself = json.loads(run("diff", "run", "run/corpus.h5", "--json"), parse_constant=refuse)
+    assert itself["keys_in_both"] == 32 and len(itself["rows"]) == 32, itself
+    assert all(row["ratio"] == 1 and row["verdict"] == "same" for row in itself["rows"])
+    assert all(group["geomean_ratio"] == 1 and group["same"] == group["n"] for group in itself["groups"])
+
+    def slower(f):
+        for name in ("min_s", "q1_s", "median_s", "q3_s", "max_s", "mean_s", "stdev_s"):
+            f["dense"][name][:6] = 2 * f["dense"][name][:6]
+        f["dense"]["status"][6] = numpy.flatnonzero(
+            numpy.array(f["dense"]["status"].attrs["flag_meanings"].split()) == b"timeout")[0]
+        f["dense"]["median_s"][6] = numpy.nan
+
+    change("run/corpus.h5", "slower.h5", slower)
+    diff = json.loads(run("diff", "run", "slower.h5", "--json"), parse_constant=refuse)
+    assert diff["keys_in_both"] == 31 and [c["b"] for c in diff["status_changes"]] == ["timeout"], diff
+    assert [row["ratio"] for row in diff["rows"]] == [2] * 6 + [1] * 25
+    assert [row["verdict"] for row in diff["rows"]] == ["slower"] * 6 + ["same"] * 25
+    assert len(json.loads(run("diff", "run", "slower.h5", "--json", "--top", 3))["rows"]) == 3
+    text = run("diff", "slower.h5", "run", "--top", 2)
+    assert "The largest of 6 differences" in text and text.count("  faster  ") == 3, text
+    assert "1 key ok on one side only" in text and "timeout  ok" in text, text
+
+    change("run/corpus.h5", "elsewhere.h5", lambda f: [
+        f.__delitem__(f"{group}/device_class") or f[group].create_dataset(
+            "device_class", data=numpy.full(f[group]["median_s"].shape, b"other"))
+        for group in ("conv2d", "dense")])
+    assert "--any-class" in run("diff", "run", "elsewhere.h5")
+    diff = json.loads(run("diff", "run", "elsewhere.h5", "--any-class", "--json"))
+    assert diff["keys_in_both"] == 32 and diff["groups"][0]["class"].endswith(" -> other"), diff
+    assert "expected two" in run("diff", "run", code=2)
+    assert "--tolerance" in run("diff", "run", "run", "--tolerance", "nan", code=2)
+    assert "absent" in run("diff", "run", "absent.h5", code=3)
+    pathlib.Path("slower.h5.sha256").unlink()
+    assert "slower.h5" in run("diff", "run", "slower.h5", code=4)
     print("ok")
