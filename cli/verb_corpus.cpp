@@ -12,13 +12,14 @@ namespace forecost::cli {
 extern const Verb corpus_info;
 extern const Verb corpus_validate;
 extern const Verb corpus_merge;
+extern const Verb corpus_import;
 extern const Verb corpus_export;
 extern const Verb corpus_diff;
 
 namespace {
 
-constexpr std::array subcommands{&corpus_info, &corpus_validate, &corpus_merge, &corpus_export,
-                                 &corpus_diff};
+constexpr std::array subcommands{&corpus_info,   &corpus_validate, &corpus_merge,
+                                 &corpus_import, &corpus_export,   &corpus_diff};
 
 ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   if (world.rank() != 0) return ExitCode::done;

@@ -11,6 +11,23 @@ find_package(Eigen3 REQUIRED NO_MODULE)
 find_package(Boost REQUIRED COMPONENTS program_options)
 find_package(Threads REQUIRED)
 
+# What imports of timing tables read CSV and evaluate expressions with (docs/import.md).
+pkg_check_modules(FORECOST_MUPARSER_PC IMPORTED_TARGET muparser)
+find_path(FORECOST_LIBCSV_INCLUDE csv.h)
+find_library(FORECOST_LIBCSV_LIBRARY csv)
+if(NOT FORECOST_MUPARSER_PC_FOUND)
+  message(FATAL_ERROR "muParser is missing (Debian: libmuparser-dev; Spack: muparser): expected "
+                      "muparser.pc on PKG_CONFIG_PATH")
+endif()
+if(NOT FORECOST_LIBCSV_INCLUDE OR NOT FORECOST_LIBCSV_LIBRARY)
+  message(FATAL_ERROR "libcsv is missing (Debian: libcsv-dev): expected csv.h and libcsv, for "
+                      "instance below a folder of CMAKE_PREFIX_PATH")
+endif()
+add_library(forecost_muparser ALIAS PkgConfig::FORECOST_MUPARSER_PC)
+add_library(forecost_libcsv INTERFACE)
+target_include_directories(forecost_libcsv SYSTEM INTERFACE ${FORECOST_LIBCSV_INCLUDE})
+target_link_libraries(forecost_libcsv INTERFACE ${FORECOST_LIBCSV_LIBRARY})
+
 # The serial HDF5: only one process writes a file (docs/corpus.md).
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C HL)

@@ -5,14 +5,14 @@
 forecost_debian_build=(g++ cmake ninja-build pkg-config ca-certificates
   libopenmpi-dev openmpi-bin libhdf5-dev libeigen3-dev libboost-program-options-dev
   libdnnl-dev libhwloc-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
-  libssl-dev zlib1g-dev)
+  libssl-dev zlib1g-dev libcsv-dev libmuparser-dev)
 forecost_debian_test=(libgtest-dev libgmock-dev python3-h5py python3-pandas python3-xarray python3-h5netcdf
   hdf5-tools shellcheck git)
 # shellcheck disable=SC2034  # for those who source this file
 forecost_debian_bench=(libbenchmark-dev hdf5-tools bc python3-torch libopenblas0-pthread)
 
 forecost_spack_specs=(cmake ninja pkgconf openmpi hdf5+hl~mpi eigen boost+program_options onednn hwloc
-  tomlplusplus nlohmann-json fmt spdlog openssl zlib)
+  tomlplusplus nlohmann-json fmt spdlog openssl zlib muparser)
 forecost_modules=(GCC/12 CMake OpenMPI HDF5 Eigen Boost oneDNN hwloc)
 
 print_equivalents() {
@@ -22,9 +22,10 @@ Debian/Ubuntu, as root:
 Spack:
   spack install ${forecost_spack_specs[*]}
   spack load ${forecost_spack_specs[*]%%[+~]*}
+  and from source: libcsv
 Environment modules (names differ from site to site; a compiler with C++20, CMake 3.21 or newer):
   module load ${forecost_modules[*]}
-  and from source or Spack: toml++, nlohmann-json, fmt, spdlog
+  and from source or Spack: toml++, nlohmann-json, fmt, spdlog, muParser; from source: libcsv
 EOF
 }
 

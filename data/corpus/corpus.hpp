@@ -48,6 +48,9 @@ bool is_corpus(const std::filesystem::path& file);
 /// and UsageError where it is something else than a corpus.
 void check_corpus_output(const std::filesystem::path& file);
 
+/// What is wrong with a row in itself, "" if nothing. Of a row that was imported quartiles, minimum
+/// and maximum may be unknown.
+std::string row_fault(const Measurement& row);
 /// What is wrong, one line each, naming group and row; empty if all is well. Damage that stops the
 /// reading is one line too.
 std::vector<std::string> validate_corpus(const std::filesystem::path& file);

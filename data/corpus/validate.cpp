@@ -22,8 +22,9 @@ namespace {
 
 bool positive(double value) { return std::isfinite(value) && value > 0; }
 
-/// What is wrong with one row, "" if nothing.
-std::string fault_of(const Measurement& row) {
+}  // namespace
+
+std::string row_fault(const Measurement& row) {
   const TimingSummary& t = row.time;
   if (!row.task.layer.op().has(row.task.pass)) {
     return fmt::format("{} has no pass {}", row.task.layer.op().name, name_of(row.task.pass));
@@ -81,6 +82,8 @@ std::string fault_of(const Measurement& row) {
   return fault;
 }
 
+namespace {
+
 template <class Records, class Id>
 std::set<std::string> ids_of(const Records& records, Id id, const char* table,
                              std::vector<std::string>& problems) {
@@ -118,7 +121,7 @@ class Checker {
       problems_.push_back(
           fmt::format("{}: /{}: row {}: {}", file_, row.task.layer.op().name, index, what));
     };
-    if (const std::string fault = fault_of(row); !fault.empty()) complain(fault);
+    if (const std::string fault = row_fault(row); !fault.empty()) complain(fault);
     const auto dangling = [&](const char* column, const std::string& id, const auto& known) {
       if (!known.contains(id)) complain(fmt::format("{} '{}' is not in its table", column, id));
     };

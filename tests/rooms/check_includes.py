@@ -37,6 +37,7 @@ VENDORS = {
     r"onnx/.*|google/protobuf/.*": ["data/networks/"],
     r"cuda.*|cudnn.*|cublas.*|nvml.*": ["collect/backends/cuda/", "train/cuda/"],
     r"nccl.*": ["train/cuda/"],
+    r"csv\.h|muParser.*": ["data/corpus/"],
     r"boost/program_options.*": ["cli/"],
 }
 

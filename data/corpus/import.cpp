@@ -1,0 +1,653 @@
+#include "data/corpus/import.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/hash.hpp"
+#include "data/corpus/import_expression.hpp"
+#include "data/toml_layer.hpp"
+
+namespace forecost {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Cells = std::span<const std::string_view>;
+
+/// Thrown where a row cannot be imported; the row's place is not known here.
+struct Refusal {
+  std::string column, value, reason, kind;
+};
+
+/// For people: of one line, not too long.
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 60;
+  std::string out;
+  for (const char c : text.substr(0, most)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + (text.size() > most ? "..." : "");
+}
+
+/// What is wrong with a row as a whole. Figures are left out of the kind: "a kernel of #".
+Refusal refuse_row(std::string_view reason) {
+  std::string kind;
+  for (std::size_t i = 0; i < reason.size();) {
+    std::size_t end = i;
+    while (end < reason.size() && (std::isalnum(static_cast<unsigned char>(reason[end])) != 0 ||
+                                   reason[end] == '.' || reason[end] == '_')) {
+      ++end;
+    }
+    if (end == i) {
+      kind += reason[i++];
+      continue;
+    }
+    const std::string_view word = reason.substr(i, end - i);
+    kind += std::isdigit(static_cast<unsigned char>(word[0])) != 0 ? "#" : word;
+    i = end;
+  }
+  return {"", "", std::string(reason), kind};
+}
+
+std::string_view without_spaces(std::string_view text) {  // a field in quotes may have them
+  const std::size_t from = text.find_first_not_of(' ');
+  if (from == std::string_view::npos) return {};
+  return text.substr(from, text.find_last_not_of(' ') - from + 1);
+}
+
+/// NaN of "nan"; nullopt of what is no number.
+std::optional<double> number_in(std::string_view text) {
+  text = without_spaces(text);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+/// The columns of one file.
+class Header {
+ public:
+  Header(Cells names, std::string place) : place_(std::move(place)) {
+    for (const std::string_view name : names) names_.emplace_back(without_spaces(name));
+  }
+  std::size_t size() const { return names_.size(); }
+  const std::string& name(std::size_t column) const { return names_[column]; }
+  std::size_t column(const std::string& name, const std::string& asked_by) const {
+    return one(name, asked_by, [&](const std::string& other) { return other == name; });
+  }
+  std::size_t column_of_identifier(const std::string& name, const std::string& asked_by) const {
+    return one(name, asked_by,
+               [&](const std::string& other) { return identifier_of(other) == name; });
+  }
+
+ private:
+  template <class Matches>
+  std::size_t one(const std::string& name, const std::string& asked_by,
+                  const Matches& matches) const {
+    const auto found = std::find_if(names_.begin(), names_.end(), matches);
+    if (found == names_.end()) {
+      throw DataError(fmt::format("{}: {}, asked for by {}", place_,
+                                  unknown_name("column", shown(name), names_), asked_by));
+    }
+    if (std::find_if(found + 1, names_.end(), matches) != names_.end()) {
+      throw DataError(fmt::format("{}: expected one column '{}' (asked for by {}), found two",
+                                  place_, name, asked_by));
+    }
+    return static_cast<std::size_t>(found - names_.begin());
+  }
+
+  std::string place_;
+  std::vector<std::string> names_;
+};
+
+/// An expression and the columns that it reads.
+class BoundExpression {
+ public:
+  BoundExpression(const std::string& text, const std::string& place, const Header& header)
+      : text_(text), expression_(text), header_(&header) {
+    for (const auto& name : expression_.variables()) {
+      columns_.push_back(header.column_of_identifier(name, place));
+    }
+  }
+  /// An empty cell is NaN.
+  double operator()(Cells cells) {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const std::string_view cell = cells[columns_[i]];
+      const auto number = cell.empty() ? std::nan("") : number_in(cell);
+      if (!number) refuse(header_->name(columns_[i]), cell, "expected a number");
+      expression_.values()[i] = *number;
+    }
+    return expression_();
+  }
+  [[noreturn]] void refuse_value(double value, std::string_view expected) const {
+    throw refuse_row(fmt::format("expression '{}' = {}: {}", text_, value, expected));
+  }
+  [[noreturn]] static void refuse(const std::string& column, std::string_view value,
+                                  std::string_view expected) {
+    throw Refusal{column, std::string(value), std::string(expected),
+                  fmt::format("column '{}': {}", column, expected)};
+  }
+
+ private:
+  std::string text_;
+  Expression expression_;
+  const Header* header_;
+  std::vector<std::size_t> columns_;
+};
+
+/// A source and the column or expression it reads in one file.
+template <class Source>
+class Bound {
+ public:
+  Bound(const Source& source, const Header& header) : source_(&source), header_(&header) {
+    if (source.constant) return;
+    if (!source.expression.empty()) {
+      expression_.emplace(source.expression, source.place, header);
+    } else {
+      column_ = header.column(source.column, source.place);
+    }
+  }
+
+  bool is_constant() const { return source_->constant.has_value(); }
+  /// The text that the value follows from alone, if it is of a column.
+  std::optional<std::string_view> cell(Cells cells) const {
+    if (is_constant() || expression_) return std::nullopt;
+    return cells[column_];
+  }
+
+  [[noreturn]] void refuse_cell(Cells cells, std::string_view expected) const {
+    if (const auto text = cell(cells)) refuse(*text, expected);
+    throw refuse_row(fmt::format(
+        "{}: {}", expression_ ? fmt::format("expression '{}'", source_->expression) : "constant",
+        expected));
+  }
+
+  auto operator()(Cells cells) {
+    if (source_->constant) return *source_->constant;
+    if (expression_) return of_expression(*source_, (*expression_)(cells));
+    const std::string_view cell = cells[column_];
+    if (source_->values.empty()) return parse(*source_, cell);
+    for (const auto& [text, value] : source_->values) {
+      if (text == cell) return value;
+    }
+    if (source_->otherwise) return *source_->otherwise;
+    std::string known;
+    for (const auto& [text, value] : source_->values) {
+      known += fmt::format("{}'{}'", known.empty() ? "" : ", ", text);
+    }
+    refuse(cell, fmt::format("expected {}{}", source_->values.size() == 1 ? "" : "one of ", known));
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view cell, std::string_view expected) const {
+    BoundExpression::refuse(header_->name(column_), cell, expected);
+  }
+
+  static std::string range(const ImportInteger& source) {
+    return fmt::format("expected an integer {} to {}", source.min, source.max);
+  }
+  std::int64_t parse(const ImportInteger& source, std::string_view cell) const {
+    const std::string_view text = without_spaces(cell);
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    bool ok = error == std::errc() && end == text.data() + text.size() && !text.empty();
+    if (!ok) {  // 3.0 is one too, since tables with gaps are often written so
+      const double number = number_in(text).value_or(std::nan(""));
+      ok = std::trunc(number) == number && std::fabs(number) < 0x1p53;
+      if (ok) value = static_cast<std::int64_t>(number);
+    }
+    if (!ok || value < source.min || value > source.max) refuse(cell, range(source));
+    return value;
+  }
+  std::int64_t of_expression(const ImportInteger& source, double value) const {
+    if (!(std::trunc(value) == value && value >= static_cast<double>(source.min) &&
+          value <= static_cast<double>(source.max))) {
+      expression_->refuse_value(value, range(source));
+    }
+    return static_cast<std::int64_t>(value);
+  }
+
+  /// In our unit; NaN of an empty cell.
+  double parse(const ImportNumber& source, std::string_view cell) const {
+    if (cell.empty()) return std::nan("");
+    const auto number = number_in(cell);
+    if (!number || *number < 0 || std::isinf(*number)) {
+      refuse(cell, "expected a number of at least 0");
+    }
+    return *number / source.divisor * source.factor;
+  }
+  double of_expression(const ImportNumber& source, double value) const {
+    if (value < 0 || std::isinf(value)) {
+      expression_->refuse_value(value, "expected a number of at least 0");
+    }
+    return value / source.divisor * source.factor;
+  }
+
+  std::string parse(const ImportText&, std::string_view cell) const {
+    const auto is_control = [](char c) {
+      return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7F;
+    };
+    bool ok = std::none_of(cell.begin(), cell.end(), is_control);
+    if (ok && std::any_of(cell.begin(), cell.end(), [](char c) { return (c & 0x80) != 0; })) {
+      try {
+        (void)nlohmann::json(cell).dump();  // refuses what is no UTF-8
+      } catch (const nlohmann::json::exception&) {
+        ok = false;
+      }
+    }
+    if (!ok) refuse(cell, "expected UTF-8 text of one line");
+    return std::string(cell);
+  }
+  std::string of_expression(const ImportText&, double) const {
+    throw std::logic_error("a text has no expression");
+  }
+
+  const Source* source_;
+  const Header* header_;
+  std::size_t column_ = 0;
+  std::optional<BoundExpression> expression_;
+};
+
+/// What a combination of texts stands for is computed once.
+template <class Value>
+class Cache {
+ public:
+  /// `key` is emptied and may be filled again.
+  template <class Compute>
+  const Value& operator()(const std::string& key, const Compute& compute) {
+    if (last_ != nullptr && last_->first == key) return last_->second;
+    const auto found = values_.find(key);
+    last_ = found != values_.end() ? &*found : &*values_.emplace(key, compute()).first;
+    return last_->second;
+  }
+
+ private:
+  std::unordered_map<std::string, Value> values_;  // its nodes stay where they are
+  const std::pair<const std::string, Value>* last_ = nullptr;
+};
+
+/// A mapping and the columns of one file.
+struct BoundMapping {
+  struct Layer {
+    const ImportLayer* mapping;
+    std::vector<Bound<ImportInteger>> parameters;
+    std::optional<Bound<ImportInteger>> padding;
+  };
+  struct Filter {
+    std::size_t column;
+    const std::vector<std::string>* values;
+  };
+
+  BoundMapping(const ImportMapping& m, const Header& header)
+      : op(m.op, header),
+        pass(m.pass, header),
+        dtype(m.dtype, header),
+        optimizer(m.optimizer, header),
+        cache(m.cache, header),
+        policy(m.policy, header),
+        protocol(m.protocol, header),
+        status(m.status, header) {
+    const auto bind = [&](const auto& source, auto& bound) {
+      if (source) bound.emplace(*source, header);
+    };
+    for (const ImportLayer& layer : m.layers) {
+      Layer& out = layers.emplace_back();
+      out.mapping = &layer;
+      for (const auto& parameter : layer.parameters) {
+        out.parameters.emplace_back(parameter.value, header);
+      }
+      bind(layer.padding, out.padding);
+    }
+    for (const auto& quantity : m.quantities) quantities.emplace_back(quantity.value, header);
+    for (const auto& count : m.counts) counts.emplace_back(count.value, header);
+    for (const auto& [name, fact] : m.facts) facts.emplace_back(fact, header);
+    for (const auto& filter : m.filters) {
+      filters.push_back({header.column(filter.column, filter.place), &filter.values});
+    }
+    if (m.filter_expression) {
+      filter_expression.emplace(m.filter_expression->text, m.filter_expression->place, header);
+    }
+    bind(m.implementation, implementation);
+    bind(m.reason, reason);
+    bind(m.device, device);
+    bind(m.uuid, uuid);
+    bind(m.host, host);
+    bind(m.replicate, replicate);
+  }
+
+  Bound<ImportInteger> op, pass, dtype, optimizer, cache, policy, protocol, status;
+  std::vector<Layer> layers;
+  std::vector<Bound<ImportNumber>> quantities;
+  std::vector<Bound<ImportInteger>> counts;
+  std::vector<Bound<ImportText>> facts;
+  std::vector<Filter> filters;
+  std::optional<BoundExpression> filter_expression;
+  std::optional<Bound<ImportText>> implementation, reason, uuid, host;
+  std::optional<Bound<ImportInteger>> device, replicate;
+  Cache<std::string> environment_ids;
+  Cache<std::pair<std::string, std::string>> device_ids;  // class and id
+};
+
+}  // namespace
+
+std::string RefusedRow::text() const {
+  const std::string where =
+      column.empty() ? "" : fmt::format("column '{}' = '{}': ", shown(column), shown(value));
+  return fmt::format("{}:{}: {}{}", file, line, where, reason);
+}
+
+class Importer::Implementation {
+ public:
+  Implementation(ImportMapping mapping, ImportOptions options)
+      : mapping_(std::move(mapping)),
+        options_(std::move(options)),
+        rows_of_key_(64, KeyHash{&corpus_.rows}, KeyEqual{&corpus_.rows}) {
+    if (!mapping_.device && !options_.device) {
+      throw UsageError(
+          fmt::format("{} does not tell the device: expected --device with a shipped "
+                      "device or a device file",
+                      mapping_.file));
+    }
+    if (mapping_.device && options_.device) {
+      throw UsageError(fmt::format("{} tells the device ({}): leave --device out", mapping_.file,
+                                   mapping_.device->place));
+    }
+    facts_["table"] = mapping_.name;
+    if (!mapping_.has_median) facts_["statistic"] = "mean";
+  }
+
+  ImportCounts add(const fs::path& file) {
+    const std::string text = read_text(file);
+    const std::string id = "import-" + short_id(text + mapping_.text);
+    for (const Run& run : corpus_.runs) {
+      if (run.id == id) {
+        throw UsageError(fmt::format("{}: the same content was given before, as {}", file.string(),
+                                     run.facts.at("file")));
+      }
+    }
+    file_ = file.string();
+    run_id_ = id;
+    counts_ = {};
+    files_.push_back({corpus_.rows.size(), file_});
+    corpus_.rows.reserve(corpus_.rows.size() +
+                         static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
+    std::optional<Header> header;
+    std::optional<BoundMapping> bound;
+    read_csv(text, file_, mapping_.csv, [&](const CsvRow& row) {
+      if (!header) {
+        header.emplace(row.fields, fmt::format("{}:{}", file_, row.line));
+        bound.emplace(mapping_, *header);
+        return;
+      }
+      ++counts_.rows;
+      try {
+        if (row.fields.size() != header->size()) refuse_size(row, header->size());
+        add(row, *bound);
+      } catch (const Refusal& refusal) {
+        refuse(row.line, refusal);
+      }
+    });
+    if (!header) {
+      throw DataError(fmt::format("{}:1: the file is empty: expected the names of columns", file_));
+    }
+    Run run{id,
+            {{"file", file.filename().string()},
+             {"sha256", sha256_hex(text)},
+             {"mapping", mapping_.file},
+             {"mapping_sha256", sha256_hex(mapping_.text)},
+             {"rows", std::to_string(counts_.rows)},
+             {"imported", std::to_string(counts_.imported)},
+             {"refused", std::to_string(counts_.refused)},
+             {"filtered", std::to_string(counts_.filtered)}}};
+    if (!mapping_.source.empty()) run.facts["source"] = mapping_.source;
+    if (!mapping_.licence.empty()) run.facts["licence"] = mapping_.licence;
+    corpus_.runs.push_back(std::move(run));
+    return counts_;
+  }
+
+  Corpus take() {
+    rows_of_key_.clear();
+    return std::move(corpus_);
+  }
+
+ private:
+  // A set of rows by their keys, whose elements are indices.
+  struct KeyHash {
+    const std::vector<Measurement>* rows;
+    std::size_t operator()(std::size_t index) const {
+      const Measurement& row = (*rows)[index];
+      std::uint64_t hash = 0;
+      const auto mix = [&](std::uint64_t value) {
+        hash = (hash ^ value) * 0x9E3779B97F4A7C15U;
+        hash ^= hash >> 32;
+      };
+      for (const std::int64_t value : row.task.layer.values())
+        mix(static_cast<std::uint64_t>(value));
+      mix(std::hash<std::string>()(row.device_id));
+      mix(static_cast<std::uint64_t>(row.task.pass) << 8 |
+          static_cast<std::uint64_t>(row.task.optimizer));
+      mix(static_cast<std::uint64_t>(row.replicate));
+      return hash;
+    }
+  };
+  struct KeyEqual {
+    const std::vector<Measurement>* rows;
+    bool operator()(std::size_t i, std::size_t j) const {
+      const Measurement &a = (*rows)[i], &b = (*rows)[j];
+      return a.task == b.task && a.device_id == b.device_id &&
+             a.environment_id == b.environment_id && a.protocol == b.protocol &&
+             a.replicate == b.replicate;
+    }
+  };
+
+  static void refuse_size(const CsvRow& row, std::size_t expected) {
+    Refusal refusal = refuse_row(fmt::format("expected {} fields, as the first row has, found {}",
+                                             expected, row.fields.size()));
+    if (row.last_line > row.line) {
+      refusal.reason += fmt::format(" (its quotes span the lines to {})", row.last_line);
+    }
+    throw refusal;
+  }
+
+  void refuse(std::int64_t line, const Refusal& refusal) {
+    ++counts_.refused;
+    ++counts_.reasons[refusal.kind];
+    const RefusedRow refused{file_,         line,           refusal.column,
+                             refusal.value, refusal.reason, refusal.kind};
+    if (options_.on_refused) options_.on_refused(refused);
+    if (options_.strict) throw DataError(refused.text());
+  }
+
+  void add(const CsvRow& row, BoundMapping& bound) {
+    const Cells cells = row.fields;
+    if (!passes_filters(cells, bound)) {
+      ++counts_.filtered;
+      return;
+    }
+    Measurement out{.task = task_of(cells, bound)};
+    std::tie(out.device_class, out.device_id) = device_of(cells, bound);
+    out.environment_id = environment_of(cells, bound);
+    out.run_id = run_id_;
+    out.source_line = row.line;
+    read_fields(cells, bound, out);
+    if (const std::string fault = row_fault(out); !fault.empty()) throw refuse_row(fault);
+    add_unique(std::move(out), cells, bound);
+    ++counts_.imported;
+  }
+
+  static bool passes_filters(Cells cells, BoundMapping& bound) {
+    for (const auto& filter : bound.filters) {
+      const auto& values = *filter.values;
+      if (std::find(values.begin(), values.end(), cells[filter.column]) == values.end()) {
+        return false;
+      }
+    }
+    if (!bound.filter_expression) return true;
+    const double value = (*bound.filter_expression)(cells);
+    return value != 0 && !std::isnan(value);
+  }
+
+  Task task_of(Cells cells, BoundMapping& bound) const {
+    BoundMapping::Layer& layer = bound.layers[static_cast<std::size_t>(bound.op(cells))];
+    const ImportLayer& mapping = *layer.mapping;
+    std::array<std::int64_t, Layer::max_parameters> values{};
+    std::copy(mapping.defaults.begin(), mapping.defaults.end(), values.begin());
+    const std::span<std::int64_t> used(values.data(), mapping.defaults.size());
+    for (std::size_t i = 0; i < layer.parameters.size(); ++i) {
+      const std::int64_t value = layer.parameters[i](cells);
+      for (const std::size_t index : mapping.parameters[i].indices) used[index] = value;
+    }
+    try {
+      if (layer.padding) {
+        const std::int64_t padding = (*layer.padding)(cells);
+        const bool same = padding == ImportLayer::same_padding;
+        apply_padding(*mapping.op, {.same = same, .each = same ? 0 : padding}, used);
+      }
+      return {Layer::of_values(*mapping.op, used),
+              static_cast<Pass>(bound.pass(cells)),
+              static_cast<DType>(bound.dtype(cells)),
+              static_cast<Optimizer>(bound.optimizer(cells)),
+              static_cast<CacheState>(bound.cache(cells)),
+              static_cast<AlgorithmPolicy>(bound.policy(cells))};
+    } catch (const UsageError& error) {  // parameters that contradict each other
+      throw refuse_row(error.what());
+    }
+  }
+
+  /// Appends what the value follows from to the key.
+  template <class Source>
+  void key_by(Bound<Source>& source, Cells cells) {
+    if (const auto cell = source.cell(cells)) key_.append(*cell).append(1, '\0');
+  }
+
+  const std::pair<std::string, std::string>& device_of(Cells cells, BoundMapping& bound) {
+    key_.clear();
+    if (bound.device) key_by(*bound.device, cells);
+    if (bound.uuid) key_by(*bound.uuid, cells);
+    if (bound.host) key_by(*bound.host, cells);
+    return bound.device_ids(key_, [&] {
+      Device device = bound.device
+                          ? mapping_.devices[static_cast<std::size_t>((*bound.device)(cells))]
+                          : *options_.device;
+      if (bound.uuid) device.uuid = (*bound.uuid)(cells);
+      if (bound.host) device.host = (*bound.host)(cells);
+      const std::string id = device.id();
+      if (std::none_of(corpus_.devices.begin(), corpus_.devices.end(),
+                       [&](const Device& other) { return other.id() == id; })) {
+        corpus_.devices.push_back(device);
+      }
+      return std::make_pair(device.device_class, id);
+    });
+  }
+
+  const std::string& environment_of(Cells cells, BoundMapping& bound) {
+    key_.clear();
+    for (auto& fact : bound.facts) key_by(fact, cells);
+    return bound.environment_ids(key_, [&] {
+      Environment environment{facts_};
+      for (std::size_t i = 0; i < bound.facts.size(); ++i) {
+        const std::string value = bound.facts[i](cells);
+        if (!value.empty()) environment.facts[mapping_.facts[i].first] = value;
+      }
+      for (const auto& [name, value] : options_.facts) environment.facts[name] = value;
+      const std::string id = environment.id();
+      if (std::none_of(corpus_.environments.begin(), corpus_.environments.end(),
+                       [&](const Environment& other) { return other.id() == id; })) {
+        corpus_.environments.push_back(environment);
+      }
+      return id;
+    });
+  }
+
+  void read_fields(Cells cells, BoundMapping& bound, Measurement& out) const {
+    out.protocol = static_cast<Protocol>(bound.protocol(cells));
+    out.status = static_cast<Status>(bound.status(cells));
+    for (std::size_t i = 0; i < bound.quantities.size(); ++i) {
+      mapping_.quantities[i].of(out) = bound.quantities[i](cells);
+    }
+    if (!mapping_.has_median) out.time.median_s = out.time.mean_s;
+    if (out.status == Status::ok && !(out.time.median_s > 0)) refuse_time(cells, bound);
+    if (!std::isnan(out.time.median_s)) {
+      out.time.n = 1;  // unless told
+      for (std::size_t i = 0; i < bound.counts.size(); ++i) {
+        mapping_.counts[i].of(out) = bound.counts[i](cells);
+      }
+    }
+    if (bound.implementation) out.implementation = (*bound.implementation)(cells);
+    if (out.status == Status::ok) return;
+    if (bound.reason) out.reason = (*bound.reason)(cells);
+    if (out.reason.empty())
+      out.reason = fmt::format("{} in the imported table", name_of(out.status));
+  }
+
+  [[noreturn]] void refuse_time(Cells cells, const BoundMapping& bound) const {
+    const std::string_view name = mapping_.has_median ? "median_s" : "mean_s";
+    for (std::size_t i = 0; i < bound.quantities.size(); ++i) {
+      if (mapping_.quantities[i].name != name) continue;
+      bound.quantities[i].refuse_cell(cells, "expected a time above 0");
+    }
+    throw std::logic_error("a mapping without a time");
+  }
+
+  /// Numbers the row and keeps it, unless its key is taken.
+  void add_unique(Measurement row, Cells cells, BoundMapping& bound) {
+    if (bound.replicate) row.replicate = (*bound.replicate)(cells);
+    corpus_.rows.push_back(std::move(row));
+    const auto [first, is_first] = rows_of_key_.try_emplace(corpus_.rows.size() - 1, 1);
+    if (is_first) return;
+    if (mapping_.repeats == ImportMapping::Repeats::in_order) {
+      corpus_.rows.back().replicate = first->second++;
+      return;
+    }
+    corpus_.rows.pop_back();
+    Refusal refusal = refuse_row(
+        fmt::format("repeats the task, device, environment and protocol of {}:{}; [repeats] of the "
+                    "mapping can number such rows",
+                    file_of(first->first), corpus_.rows[first->first].source_line));
+    refusal.kind = "repeats the task, device, environment and protocol of an earlier row";
+    throw refusal;
+  }
+
+  const std::string& file_of(std::size_t row) const {
+    const auto after =
+        std::upper_bound(files_.begin(), files_.end(), row,
+                         [](std::size_t r, const File& f) { return r < f.first_row; });
+    return (after - 1)->name;
+  }
+
+  ImportMapping mapping_;
+  ImportOptions options_;
+  std::map<std::string, std::string> facts_;
+  Corpus corpus_;
+  std::unordered_map<std::size_t, std::int64_t, KeyHash, KeyEqual>
+      rows_of_key_;  // the first, how many
+  struct File {
+    std::size_t first_row;
+    std::string name;
+  };
+  std::vector<File> files_;
+  std::string file_, run_id_, key_;  // of the file and row in hand
+  ImportCounts counts_;
+};
+
+Importer::Importer(ImportMapping mapping, ImportOptions options)
+    : implementation_(std::make_unique<Implementation>(std::move(mapping), std::move(options))) {}
+Importer::~Importer() = default;
+ImportCounts Importer::add(const fs::path& file) { return implementation_->add(file); }
+Corpus Importer::take() { return implementation_->take(); }
+
+}  // namespace forecost
