@@ -92,8 +92,11 @@ ExitCode run(const World& world, const Arguments& arguments) {
   Importer importer(find_import_mapping(values["mapping"].as<std::string>()), how);
   ImportCounts all;
   std::string summaries;
+  Corpus merged;
+  Merger merger(merged);
+  if (fs::exists(output)) merger.add(read_corpus(output));
   for (const fs::path file : positionals(values)) {
-    const ImportCounts counts = importer.add(file);
+    const ImportCounts counts = importer.add(file, [&](const Corpus& batch) { merger.add(batch); });
     summaries += summary(file.string(), counts);
     all.rows += counts.rows;
     all.imported += counts.imported;
@@ -113,11 +116,6 @@ ExitCode run(const World& world, const Arguments& arguments) {
   std::cout << summaries;
   if (positionals(values).size() > 1) std::cout << summary("all files", all);
   if (all.imported == 0) throw DataError("no row was imported; nothing was written");
-  const Corpus imported = importer.take();
-  Corpus merged;
-  Merger merger(merged);
-  if (fs::exists(output)) merger.add(read_corpus(output));
-  merger.add(imported);
   const auto conflicts = merger.finish();
   for (const auto& conflict : conflicts) std::cerr << conflict << "\n";
   if (!conflicts.empty()) {

@@ -35,10 +35,10 @@ std::string read_text(const fs::path& file) {
   if (fs::is_directory(file)) {
     throw EnvironmentError(fmt::format("{}: cannot be read: it is a directory", file.string()));
   }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) fail(file, "cannot be read");
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in.bad()) fail(file, "cannot be read");
+  std::string text;
+  std::error_code unknown;  // of a pipe
+  if (const auto size = fs::file_size(file, unknown); !unknown) text.reserve(size);
+  OpenFile(file).read([&](std::string_view piece) { text += piece; });
   return text;
 }
 

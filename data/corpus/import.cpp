@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include "core/file.hpp"
 #include "core/hash.hpp"
 #include "data/corpus/import_expression.hpp"
+#include "data/corpus/row_key.hpp"
 #include "data/toml_layer.hpp"
 
 namespace forecost {
@@ -353,9 +356,7 @@ std::string RefusedRow::text() const {
 class Importer::Implementation {
  public:
   Implementation(ImportMapping mapping, ImportOptions options)
-      : mapping_(std::move(mapping)),
-        options_(std::move(options)),
-        rows_of_key_(64, KeyHash{&corpus_.rows}, KeyEqual{&corpus_.rows}) {
+      : mapping_(std::move(mapping)), options_(std::move(options)) {
     if (!mapping_.device && !options_.device) {
       throw UsageError(
           fmt::format("{} does not tell the device: expected --device with a shipped "
@@ -370,21 +371,18 @@ class Importer::Implementation {
     if (!mapping_.has_median) facts_["statistic"] = "mean";
   }
 
-  ImportCounts add(const fs::path& file) {
+  ImportCounts add(const fs::path& file, const std::function<void(Corpus)>& batch) {
     const std::string text = read_text(file);
-    const std::string id = "import-" + short_id(text + mapping_.text);
-    for (const Run& run : corpus_.runs) {
-      if (run.id == id) {
-        throw UsageError(fmt::format("{}: the same content was given before, as {}", file.string(),
-                                     run.facts.at("file")));
-      }
-    }
     file_ = file.string();
-    run_id_ = id;
+    run_id_ = "import-" + short_id(text + mapping_.text);
+    const auto [before, is_new] = file_of_run_.try_emplace(run_id_, file_);
+    if (!is_new) {
+      throw UsageError(
+          fmt::format("{}: the same content was given before, as {}", file_, before->second));
+    }
+    file_index_ = static_cast<std::uint32_t>(files_.size());
+    files_.push_back(file_);
     counts_ = {};
-    files_.push_back({corpus_.rows.size(), file_});
-    corpus_.rows.reserve(corpus_.rows.size() +
-                         static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
     std::optional<Header> header;
     std::optional<BoundMapping> bound;
     read_csv(text, file_, mapping_.csv, [&](const CsvRow& row) {
@@ -400,11 +398,13 @@ class Importer::Implementation {
       } catch (const Refusal& refusal) {
         refuse(row.line, refusal);
       }
+      constexpr std::size_t most = 1024;  // their memory is used again
+      if (batch_.rows.size() == most) hand_out(batch);
     });
     if (!header) {
       throw DataError(fmt::format("{}:1: the file is empty: expected the names of columns", file_));
     }
-    Run run{id,
+    Run run{run_id_,
             {{"file", file.filename().string()},
              {"sha256", sha256_hex(text)},
              {"mapping", mapping_.file},
@@ -415,44 +415,17 @@ class Importer::Implementation {
              {"filtered", std::to_string(counts_.filtered)}}};
     if (!mapping_.source.empty()) run.facts["source"] = mapping_.source;
     if (!mapping_.licence.empty()) run.facts["licence"] = mapping_.licence;
-    corpus_.runs.push_back(std::move(run));
+    batch_.runs.push_back(std::move(run));
+    hand_out(batch);
     return counts_;
   }
 
-  Corpus take() {
-    rows_of_key_.clear();
-    return std::move(corpus_);
-  }
-
  private:
-  // A set of rows by their keys, whose elements are indices.
-  struct KeyHash {
-    const std::vector<Measurement>* rows;
-    std::size_t operator()(std::size_t index) const {
-      const Measurement& row = (*rows)[index];
-      std::uint64_t hash = 0;
-      const auto mix = [&](std::uint64_t value) {
-        hash = (hash ^ value) * 0x9E3779B97F4A7C15U;
-        hash ^= hash >> 32;
-      };
-      for (const std::int64_t value : row.task.layer.values())
-        mix(static_cast<std::uint64_t>(value));
-      mix(std::hash<std::string>()(row.device_id));
-      mix(static_cast<std::uint64_t>(row.task.pass) << 8 |
-          static_cast<std::uint64_t>(row.task.optimizer));
-      mix(static_cast<std::uint64_t>(row.replicate));
-      return hash;
-    }
-  };
-  struct KeyEqual {
-    const std::vector<Measurement>* rows;
-    bool operator()(std::size_t i, std::size_t j) const {
-      const Measurement &a = (*rows)[i], &b = (*rows)[j];
-      return a.task == b.task && a.device_id == b.device_id &&
-             a.environment_id == b.environment_id && a.protocol == b.protocol &&
-             a.replicate == b.replicate;
-    }
-  };
+  void hand_out(const std::function<void(Corpus)>& batch) {
+    const std::size_t rows = batch_.rows.size();
+    batch(std::exchange(batch_, {}));
+    batch_.rows.reserve(rows);
+  }
 
   static void refuse_size(const CsvRow& row, std::size_t expected) {
     Refusal refusal = refuse_row(fmt::format("expected {} fields, as the first row has, found {}",
@@ -478,14 +451,20 @@ class Importer::Implementation {
       ++counts_.filtered;
       return;
     }
-    Measurement out{.task = task_of(cells, bound)};
-    std::tie(out.device_class, out.device_id) = device_of(cells, bound);
-    out.environment_id = environment_of(cells, bound);
-    out.run_id = run_id_;
-    out.source_line = row.line;
-    read_fields(cells, bound, out);
-    if (const std::string fault = row_fault(out); !fault.empty()) throw refuse_row(fault);
-    add_unique(std::move(out), cells, bound);
+    batch_.rows.push_back({.task = task_of(cells, bound)});
+    try {
+      Measurement& out = batch_.rows.back();
+      std::tie(out.device_class, out.device_id) = device_of(cells, bound);
+      out.environment_id = environment_of(cells, bound);
+      out.run_id = run_id_;
+      out.source_line = row.line;
+      read_fields(cells, bound, out);
+      if (const std::string fault = row_fault(out); !fault.empty()) throw refuse_row(fault);
+      number_row(cells, bound);
+    } catch (const Refusal&) {
+      batch_.rows.pop_back();
+      throw;
+    }
     ++counts_.imported;
   }
 
@@ -546,10 +525,7 @@ class Importer::Implementation {
       if (bound.uuid) device.uuid = (*bound.uuid)(cells);
       if (bound.host) device.host = (*bound.host)(cells);
       const std::string id = device.id();
-      if (std::none_of(corpus_.devices.begin(), corpus_.devices.end(),
-                       [&](const Device& other) { return other.id() == id; })) {
-        corpus_.devices.push_back(device);
-      }
+      if (devices_.insert(id).second) batch_.devices.push_back(device);
       return std::make_pair(device.device_class, id);
     });
   }
@@ -565,10 +541,7 @@ class Importer::Implementation {
       }
       for (const auto& [name, value] : options_.facts) environment.facts[name] = value;
       const std::string id = environment.id();
-      if (std::none_of(corpus_.environments.begin(), corpus_.environments.end(),
-                       [&](const Environment& other) { return other.id() == id; })) {
-        corpus_.environments.push_back(environment);
-      }
+      if (environments_.insert(id).second) batch_.environments.push_back(environment);
       return id;
     });
   }
@@ -603,43 +576,38 @@ class Importer::Implementation {
     throw std::logic_error("a mapping without a time");
   }
 
-  /// Numbers the row and keeps it, unless its key is taken.
-  void add_unique(Measurement row, Cells cells, BoundMapping& bound) {
+  /// Tells the last row from others with its key.
+  void number_row(Cells cells, BoundMapping& bound) {
+    Measurement& row = batch_.rows.back();
     if (bound.replicate) row.replicate = (*bound.replicate)(cells);
-    corpus_.rows.push_back(std::move(row));
-    const auto [first, is_first] = rows_of_key_.try_emplace(corpus_.rows.size() - 1, 1);
+    const auto [first, is_first] =
+        rows_of_key_.try_emplace(row_key_hash(row), FirstRow{file_index_, row.source_line, 1});
     if (is_first) return;
     if (mapping_.repeats == ImportMapping::Repeats::in_order) {
-      corpus_.rows.back().replicate = first->second++;
+      row.replicate = first->second.rows++;
       return;
     }
-    corpus_.rows.pop_back();
     Refusal refusal = refuse_row(
         fmt::format("repeats the task, device, environment and protocol of {}:{}; [repeats] of the "
                     "mapping can number such rows",
-                    file_of(first->first), corpus_.rows[first->first].source_line));
+                    files_[first->second.file], first->second.line));
     refusal.kind = "repeats the task, device, environment and protocol of an earlier row";
     throw refusal;
-  }
-
-  const std::string& file_of(std::size_t row) const {
-    const auto after =
-        std::upper_bound(files_.begin(), files_.end(), row,
-                         [](std::size_t r, const File& f) { return r < f.first_row; });
-    return (after - 1)->name;
   }
 
   ImportMapping mapping_;
   ImportOptions options_;
   std::map<std::string, std::string> facts_;
-  Corpus corpus_;
-  std::unordered_map<std::size_t, std::int64_t, KeyHash, KeyEqual>
-      rows_of_key_;  // the first, how many
-  struct File {
-    std::size_t first_row;
-    std::string name;
+  std::vector<std::string> files_;
+  std::unordered_map<std::string, std::string> file_of_run_;
+  struct FirstRow {
+    std::uint32_t file;
+    std::int64_t line, rows;  // how many have its key
   };
-  std::vector<File> files_;
+  std::unordered_map<Hash128, FirstRow, HashOfHash128> rows_of_key_;
+  std::unordered_set<std::string> devices_, environments_;  // ids of those handed out
+  Corpus batch_;
+  std::uint32_t file_index_ = 0;
   std::string file_, run_id_, key_;  // of the file and row in hand
   ImportCounts counts_;
 };
@@ -647,7 +615,8 @@ class Importer::Implementation {
 Importer::Importer(ImportMapping mapping, ImportOptions options)
     : implementation_(std::make_unique<Implementation>(std::move(mapping), std::move(options))) {}
 Importer::~Importer() = default;
-ImportCounts Importer::add(const fs::path& file) { return implementation_->add(file); }
-Corpus Importer::take() { return implementation_->take(); }
+ImportCounts Importer::add(const fs::path& file, const std::function<void(Corpus)>& batch) {
+  return implementation_->add(file, batch);
+}
 
 }  // namespace forecost

@@ -39,8 +39,8 @@ struct ImportCounts {
   std::map<std::string, std::int64_t> reasons = {};  ///< of the refused ones, by kind
 };
 
-/// Turns tables into a corpus. The same files, mapping, device and facts give the same corpus, at
-/// whatever time.
+/// Turns tables into a corpus, batch by batch. The same files, mapping, device and facts give the
+/// same corpus, at whatever time.
 class Importer {
  public:
   /// Throws UsageError where neither mapping nor options tell a device, or both.
@@ -49,11 +49,10 @@ class Importer {
   Importer(const Importer&) = delete;
   Importer& operator=(const Importer&) = delete;
 
-  /// Throws EnvironmentError (unreadable), DataError (no CSV, a column that is not there, a refused
-  /// row if strict) or UsageError (the same content was added before).
-  ImportCounts add(const std::filesystem::path& file);
-  /// What was imported so far.
-  Corpus take();
+  /// Hands its rows out in batches, each with the devices, environments and runs that no batch
+  /// before had. Throws EnvironmentError (unreadable), DataError (no CSV, a column that is not
+  /// there, a refused row if strict) or UsageError (the same content was added before).
+  ImportCounts add(const std::filesystem::path& file, const std::function<void(Corpus)>& batch);
 
  private:
   class Implementation;
