@@ -374,7 +374,8 @@ class Importer::Implementation {
   ImportCounts add(const fs::path& file, const std::function<void(Corpus)>& batch) {
     const std::string text = read_text(file);
     file_ = file.string();
-    run_id_ = "import-" + short_id(text + mapping_.text);
+    const std::string digest = sha256_hex(text);
+    run_id_ = "import-" + short_id(digest + "\n" + mapping_.text);
     const auto [before, is_new] = file_of_run_.try_emplace(run_id_, file_);
     if (!is_new) {
       throw UsageError(
@@ -393,10 +394,13 @@ class Importer::Implementation {
       }
       ++counts_.rows;
       try {
-        if (row.fields.size() != header->size()) refuse_size(row, header->size());
+        if (row.fields.size() != header->size()) {
+          throw refuse_row(fmt::format("expected {} fields, as the first row has, found {}",
+                                       header->size(), row.fields.size()));
+        }
         add(row, *bound);
       } catch (const Refusal& refusal) {
-        refuse(row.line, refusal);
+        refuse(row, refusal);
       }
       constexpr std::size_t most = 1024;  // their memory is used again
       if (batch_.rows.size() == most) hand_out(batch);
@@ -406,7 +410,7 @@ class Importer::Implementation {
     }
     Run run{run_id_,
             {{"file", file.filename().string()},
-             {"sha256", sha256_hex(text)},
+             {"sha256", digest},
              {"mapping", mapping_.file},
              {"mapping_sha256", sha256_hex(mapping_.text)},
              {"rows", std::to_string(counts_.rows)},
@@ -427,20 +431,14 @@ class Importer::Implementation {
     batch_.rows.reserve(rows);
   }
 
-  static void refuse_size(const CsvRow& row, std::size_t expected) {
-    Refusal refusal = refuse_row(fmt::format("expected {} fields, as the first row has, found {}",
-                                             expected, row.fields.size()));
-    if (row.last_line > row.line) {
-      refusal.reason += fmt::format(" (its quotes span the lines to {})", row.last_line);
-    }
-    throw refusal;
-  }
-
-  void refuse(std::int64_t line, const Refusal& refusal) {
+  void refuse(const CsvRow& row, const Refusal& refusal) {
     ++counts_.refused;
     ++counts_.reasons[refusal.kind];
-    const RefusedRow refused{file_,         line,           refusal.column,
-                             refusal.value, refusal.reason, refusal.kind};
+    RefusedRow refused{file_,         row.line,       refusal.column,
+                       refusal.value, refusal.reason, refusal.kind};
+    if (row.last_line > row.line) {  // a stray quote may have swallowed lines
+      refused.reason += fmt::format(" (by its quotes, the row goes on to line {})", row.last_line);
+    }
     if (options_.on_refused) options_.on_refused(refused);
     if (options_.strict) throw DataError(refused.text());
   }
