@@ -280,7 +280,7 @@ struct CountField {
   std::int64_t min;
 };
 constexpr std::array<CountField, 4> count_fields{{
-    {"n", [](Measurement& row) -> std::int64_t& { return row.time.n; }, 1},
+    {"sample_count", [](Measurement& row) -> std::int64_t& { return row.time.n; }, 1},
     {"runs_per_sample", [](Measurement& row) -> std::int64_t& { return row.runs_per_sample; }, 1},
     {"outliers", [](Measurement& row) -> std::int64_t& { return row.time.outliers; }, 0},
     {"concurrent_ranks", [](Measurement& row) -> std::int64_t& { return row.concurrent_ranks; }, 0},

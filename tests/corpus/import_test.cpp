@@ -223,7 +223,8 @@ TEST(ImportMappings, EveryMistakeIsToldWithItsLine) {
        "m.toml:19: 'measurement': expected a key 'protocol' here"},
       {"[environment]", "memory_bytes = {column = \"m\", unit = \"M\"}\n[environment]",
        "m.toml:21: 'unit': unknown unit 'M'; known: B, kB, MB, GB, KiB, MiB, GiB"},
-      {"[environment]", "n = 0\n[environment]", "m.toml:21: 'n': expected an integer from 1"},
+      {"[environment]", "sample_count = 0\n[environment]",
+       "m.toml:21: 'sample_count': expected an integer from 1"},
       {"[environment]", "[device]\nname = \"v1oo\"\n[environment]",
        "m.toml:22: 'name': unknown device 'v1oo'; known: "},
       {"[environment]", "[device]\nclass = \"v100\"\n[environment]",
@@ -528,10 +529,11 @@ TEST_F(Imports, FactsOfTheCommandLinePrecede) {
 }
 
 TEST_F(Imports, FailuresOfTheTableAreData) {
-  const std::string mapping = replaced(
-      base_mapping, "[environment]",
-      "status = {column = \"unused\", values = {oom = \"out_of_memory\", \"\" = \"ok\"}}\nn = "
-      "{expression = \"side + 0\"}\nreason = {column = \"driver\"}\n[environment]");
+  const std::string mapping =
+      replaced(base_mapping, "[environment]",
+               "status = {column = \"unused\", values = {oom = \"out_of_memory\", \"\" = \"ok\"}}\n"
+               "sample_count = "
+               "{expression = \"side + 0\"}\nreason = {column = \"driver\"}\n[environment]");
   const Corpus corpus = import_rows(
       "7,3,4,1,1,none,1,d,\n7,3,5,1,1,none,,no memory,oom\n7,3,6,1,1,none,,,oom\n", mapping);
   ASSERT_EQ(corpus.rows.size(), 3U);
