@@ -81,13 +81,11 @@ void run(std::int64_t rows) {
   const ImportCounts counts = import_into([](const Corpus&) {});
   step("the rows of a corpus, alone", start);
   start = Instant();
-  Corpus corpus;
-  Merger merger(corpus);
-  import_into([&](const Corpus& batch) { merger.add(batch); });
-  step("import and merge", start);
-  (void)merger.finish();
-  write_corpus(corpus, directory / "corpus.h5");
-  step("all of it", start);
+  merge_into_file(directory / "corpus.h5", "imported", [&](Merger& merger) {
+    import_into([&](Corpus batch) { merger.add(std::move(batch)); });
+    step("import and merge", start);
+  });
+  step("all of it, to the file", start);
   fs::remove_all(directory);
   std::cout << fmt::format("{} rows of {} fields, {}; {} imported, {} refused\n", rows,
                            fields / (rows + 1), format_bytes(bytes), counts.imported,

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "cli/verb.hpp"
+#include "cli/corpus_output.hpp"
 #include "core/file.hpp"
 #include "core/units.hpp"
 #include "data/corpus/import.hpp"
-#include "data/corpus/merge.hpp"
 
 namespace forecost::cli {
 namespace {
@@ -34,101 +33,109 @@ std::string summary(std::string_view name, const ImportCounts& counts) {
                      count(counts.imported), count(counts.refused), count(counts.filtered));
 }
 
+/// What is told of rows that cannot be imported.
+class Refusals {
+ public:
+  Refusals(std::optional<fs::path> rejects, bool strict)
+      : rejects_(std::move(rejects)), strict_(strict) {
+    if (rejects_) check_output(*rejects_);
+  }
+  void add(const RefusedRow& row) {
+    if (rejects_) {
+      table_ += csv_line(std::vector<std::string>{row.file, std::to_string(row.line), row.column,
+                                                  row.value, row.reason});
+    }
+    constexpr int most = 20;
+    if (strict_) return;  // it is the error
+    if (++count_ <= most) std::cerr << row.text() << "\n";
+    if (count_ == most + 1) {
+      std::cerr << "(more rows are refused; --rejects FILE.csv lists all)\n";
+    }
+  }
+  void finish(const std::map<std::string, std::int64_t>& reasons) const {
+    for (const auto& [reason, count] : reasons) {
+      std::cerr << fmt::format("{} refused: {}\n",
+                               format_counted(static_cast<double>(count), "row"), reason);
+    }
+    if (rejects_) replace_text(*rejects_, table_);
+  }
+
+ private:
+  std::optional<fs::path> rejects_;
+  bool strict_;
+  int count_ = 0;
+  std::string table_ =
+      csv_line(std::vector<std::string>{"file", "line", "column", "value", "reason"});
+};
+
 ExitCode run(const World& world, const Arguments& arguments) {
   po::options_description options;
-  auto add = options.add_options();
-  add("mapping", po::value<std::string>()->required(),
-      "what the columns mean: a shipped mapping or a TOML file");
-  add("device", po::value<std::string>(),
+  options.add_options()("mapping", po::value<std::string>()->required(),
+                        "what the columns mean: a shipped mapping or a TOML file")(
+      "device", po::value<std::string>(),
       "what the timings were taken on, where the mapping does not tell: a shipped device or a TOML "
-      "file");
-  add("output,o", po::value<std::string>()->required(), "the corpus, which keeps what it holds");
-  add("fact", po::value<Arguments>(), "NAME=VALUE of the environment, such as driver=390.30");
-  add("strict", "stop at the first row that cannot be imported, and write nothing");
-  add("rejects", po::value<std::string>(), "CSV file for the rows that cannot be imported");
+      "file")("output,o", po::value<std::string>()->required(),
+              "the corpus; what it already holds stays in it");
+  add_on_conflict(options);
+  options.add_options()("fact", po::value<Arguments>(),
+                        "NAME=VALUE of the environment, such as driver=390.30; any number of them")(
+      "strict", "stop at the first row that cannot be imported, and write nothing")(
+      "rejects", po::value<std::string>(), "CSV file that lists the rows that cannot be imported");
   po::variables_map values;
   if (!parse(
           world,
-          {"forecost corpus import FILE.csv... --mapping MAP [--device DEVICE] -o CORPUS.h5 "
-           "[options]",
-           "Imports timing tables that others made. The mapping says which column is what, in "
-           "which\n"
-           "unit. Rows that cannot be imported are counted, and the first ones shown; exit code 4 "
+          {"forecost corpus import FILE.csv... --mapping MAPPING -o CORPUS.h5 [options]",
+           "Takes timing tables that others made into a corpus. The mapping says which column is\n"
+           "what, in which unit. Rows that cannot be imported are listed and counted; exit code 4 "
            "if\n"
-           "none can, or --strict is given. Importing again changes nothing.",
-           "  forecost corpus import justus_conv_K80.csv --mapping justus2018-conv --device k80 -o "
-           "c.h5\n"
-           "  forecost corpus import times.csv --mapping my-table.toml --device v100 -o c.h5 "
-           "--rejects bad.csv"},
+           "no row can. Importing again changes nothing.",
+           "  forecost corpus import conv_K80.csv --mapping justus2018-conv --device k80 -o "
+           "all.h5\n"
+           "  forecost corpus import a.csv b.csv --mapping my-table.toml -o all.h5 --strict"},
           options, -1, arguments, values)) {
     return ExitCode::done;
   }
-  if (positionals(values).empty()) throw UsageError("corpus import: expected CSV files");
+  const auto files = positionals(values);
+  if (files.empty()) throw UsageError("corpus import: expected CSV files");
   const fs::path output = values["output"].as<std::string>();
-  check_output(output);
-  if (fs::exists(output) && !is_corpus(output)) {
-    throw UsageError(
-        fmt::format("-o {}: it exists and is no corpus: name another file", output.string()));
-  }
   std::optional<fs::path> rejects;
-  if (values.count("rejects") > 0) {
-    rejects = values["rejects"].as<std::string>();
-    check_output(*rejects);
-  }
-
-  constexpr int most_shown = 20;
-  int shown = 0;
-  std::string rejected =
-      csv_line(std::vector<std::string>{"file", "line", "column", "value", "reason"});
-  ImportOptions how{.facts = facts_of(values), .strict = values.count("strict") > 0};
+  if (values.count("rejects") > 0) rejects = values["rejects"].as<std::string>();
+  const bool strict = values.count("strict") > 0;
+  Refusals refusals(rejects, strict);
+  ImportOptions how{.facts = facts_of(values),
+                    .strict = strict,
+                    .on_refused = [&](const RefusedRow& row) { refusals.add(row); }};
   if (values.count("device") > 0) how.device = find_device(values["device"].as<std::string>());
-  how.on_refused = [&, strict = how.strict](const RefusedRow& row) {
-    if (rejects) {
-      rejected += csv_line(std::vector<std::string>{row.file, std::to_string(row.line), row.column,
-                                                    row.value, row.reason});
-    }
-    if (!strict && ++shown <= most_shown) std::cerr << row.text() << "\n";
-  };
-  Importer importer(find_import_mapping(values["mapping"].as<std::string>()), how);
-  ImportCounts all;
-  std::string summaries;
-  Corpus merged;
-  Merger merger(merged);
-  if (fs::exists(output)) merger.add(read_corpus(output));
-  for (const fs::path file : positionals(values)) {
-    const ImportCounts counts = importer.add(file, [&](const Corpus& batch) { merger.add(batch); });
-    summaries += summary(file.string(), counts);
-    all.rows += counts.rows;
-    all.imported += counts.imported;
-    all.refused += counts.refused;
-    all.filtered += counts.filtered;
-    for (const auto& [reason, count] : counts.reasons) all.reasons[reason] += count;
-  }
-  if (shown > most_shown) {
-    std::cerr << fmt::format("and {}; --rejects FILE.csv lists all\n",
-                             format_counted(shown - most_shown, "other row"));
-  }
-  for (const auto& [reason, count] : all.reasons) {
-    std::cerr << fmt::format("{} refused: {}\n", format_counted(static_cast<double>(count), "row"),
-                             reason);
-  }
-  if (rejects) replace_text(*rejects, rejected);
-  std::cout << summaries;
-  if (positionals(values).size() > 1) std::cout << summary("all files", all);
-  if (all.imported == 0) throw DataError("no row was imported; nothing was written");
-  const auto conflicts = merger.finish();
-  for (const auto& conflict : conflicts) std::cerr << conflict << "\n";
-  if (!conflicts.empty()) {
-    throw DataError(
-        fmt::format("{}; nothing was written",
-                    format_counted(static_cast<double>(conflicts.size()), "conflicting row")));
-  }
-  write_corpus(merged, output);
+  const std::string mapping = values["mapping"].as<std::string>();
+  Importer importer(find_import_mapping(mapping), how);
+  add_to_corpus(
+      output,
+      fmt::format("imported {} by {}", format_counted(static_cast<double>(files.size()), "table"),
+                  fs::path(mapping).filename().string()),
+      [&](Merger& merger) {
+        ImportCounts all;
+        std::string summaries;
+        for (const fs::path file : files) {
+          const ImportCounts counts =
+              importer.add(file, [&](Corpus batch) { merger.add(std::move(batch)); });
+          summaries += summary(file.string(), counts);
+          all.rows += counts.rows;
+          all.imported += counts.imported;
+          all.refused += counts.refused;
+          all.filtered += counts.filtered;
+          for (const auto& [reason, count] : counts.reasons) all.reasons[reason] += count;
+        }
+        refusals.finish(all.reasons);
+        std::cout << summaries << (files.size() > 1 ? summary("all tables", all) : "")
+                  << std::flush;
+        if (all.imported == 0) throw DataError("no row was imported; nothing was written");
+      },
+      {.on_conflict = on_conflict_of(values)});
   return ExitCode::done;
 }
 
 }  // namespace
 
-extern const Verb corpus_import{"import", "import timing tables that others made", &run};
+extern const Verb corpus_import{"import", "take in timing tables that others made", &run};
 
 }  // namespace forecost::cli

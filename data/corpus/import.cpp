@@ -269,7 +269,7 @@ class Bound {
 template <class Value>
 class Cache {
  public:
-  /// `key` is emptied and may be filled again.
+  /// compute() gives the value of a new key; what it throws is not kept.
   template <class Compute>
   const Value& operator()(const std::string& key, const Compute& compute) {
     if (last_ != nullptr && last_->first == key) return last_->second;
@@ -561,8 +561,8 @@ class Importer::Implementation {
     if (bound.implementation) out.implementation = (*bound.implementation)(cells);
     if (out.status == Status::ok) return;
     if (bound.reason) out.reason = (*bound.reason)(cells);
-    if (out.reason.empty())
-      out.reason = fmt::format("{} in the imported table", name_of(out.status));
+    if (!out.reason.empty()) return;
+    out.reason = fmt::format("{} in the imported table", name_of(out.status));
   }
 
   [[noreturn]] void refuse_time(Cells cells, const BoundMapping& bound) const {

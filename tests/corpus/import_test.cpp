@@ -10,7 +10,6 @@
 
 #include "core/file.hpp"
 #include "data/corpus/import_expression.hpp"
-#include "data/corpus/merge.hpp"
 #include "data/operators/conv2d.hpp"
 
 namespace forecost {
@@ -273,6 +272,16 @@ class Imports : public testing::Test {
     return directory_ / name;
   }
 
+  static void append(const Corpus& batch, Corpus& all) {
+    const auto add = [](const auto& from, auto& to) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    add(batch.devices, all.devices);
+    add(batch.environments, all.environments);
+    add(batch.runs, all.runs);
+    add(batch.rows, all.rows);
+  }
+
   /// Imports tables of the columns of the base mapping.
   Corpus import(const std::vector<std::string>& tables, const std::string& mapping = base_mapping,
                 ImportOptions options = {.device = find_device("v100")}) {
@@ -285,7 +294,7 @@ class Imports : public testing::Test {
     Corpus all;
     for (std::size_t i = 0; i < tables.size(); ++i) {
       counts_.push_back(importer.add(file(fmt::format("{}.csv", i), tables[i]),
-                                     [&](Corpus batch) { merge_into(all, batch); }));
+                                     [&](Corpus batch) { append(batch, all); }));
       const ImportCounts& counts = counts_.back();
       EXPECT_EQ(counts.rows, counts.imported + counts.refused + counts.filtered);
     }
