@@ -23,9 +23,8 @@ echo "-- corpus, 1 million rows, and a merge of it with itself"
 
 echo "-- chunk rows and deflate level (the program has 16384 and 2): bytes per row, repacking, scan"
 if command -v h5repack >/dev/null; then
-  for chunk in 1024 4096 16384 65536 262144; do
-    for level in 2; do try+=("$chunk $level"); done
-  done
+  try=()
+  for chunk in 1024 4096 16384 65536 262144; do try+=("$chunk 2"); done
   for level in 0 1 4 6 9; do try+=("16384 $level"); done
   for pair in "${try[@]}"; do
     read -r chunk level <<<"$pair"
