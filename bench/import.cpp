@@ -74,15 +74,17 @@ void run(std::int64_t rows) {
   read_csv(text, "table", {}, [&](const CsvRow& row) { fields += std::ssize(row.fields); });
   step("splitting them into fields, alone", start);
   start = Instant();
-  const auto import_into = [&](const std::function<void(Corpus)>& batch) {
+  const auto import_into = [&](const std::function<void(Corpus)>& batch,
+                               const std::function<void(std::size_t)>& expect) {
     Importer importer(find_import_mapping("justus2018-conv"), {.device = find_device("v100")});
-    return importer.add(table, batch);
+    return importer.add(table, batch, expect);
   };
-  const ImportCounts counts = import_into([](const Corpus&) {});
+  const ImportCounts counts = import_into([](const Corpus&) {}, {});
   step("the rows of a corpus, alone", start);
   start = Instant();
   merge_into_file(directory / "corpus.h5", "imported", [&](Merger& merger) {
-    import_into([&](Corpus batch) { merger.add(std::move(batch)); });
+    import_into([&](Corpus batch) { merger.add(std::move(batch)); },
+                [&](std::size_t most) { merger.expect(most); });
     step("import and merge", start);
   });
   step("all of it, to the file", start);

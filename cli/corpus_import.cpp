@@ -116,8 +116,9 @@ ExitCode run(const World& world, const Arguments& arguments) {
         ImportCounts all;
         std::string summaries;
         for (const fs::path file : files) {
-          const ImportCounts counts =
-              importer.add(file, [&](Corpus batch) { merger.add(std::move(batch)); });
+          const ImportCounts counts = importer.add(
+              file, [&](Corpus batch) { merger.add(std::move(batch)); },
+              [&](std::size_t rows) { merger.expect(rows); });
           summaries += summary(file.string(), counts);
           all.rows += counts.rows;
           all.imported += counts.imported;

@@ -50,9 +50,11 @@ class Importer {
   Importer& operator=(const Importer&) = delete;
 
   /// Hands its rows out in batches, each with the devices, environments and runs that no batch
-  /// before had. Throws EnvironmentError (unreadable), DataError (no CSV, a column that is not
-  /// there, a refused row if strict) or UsageError (the same content was added before).
-  ImportCounts add(const std::filesystem::path& file, const std::function<void(Corpus)>& batch);
+  /// before had. `expect` is told before how many rows there will be at most. Throws
+  /// EnvironmentError (unreadable), DataError (no CSV, a column that is not there, a refused row if
+  /// strict) or UsageError (the same content was added before).
+  ImportCounts add(const std::filesystem::path& file, const std::function<void(Corpus)>& batch,
+                   const std::function<void(std::size_t rows)>& expect = {});
 
  private:
   class Implementation;

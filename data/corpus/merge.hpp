@@ -41,6 +41,11 @@ class Merger {
   /// Starts with what `into` holds, itself merged. `into` outlives the merger and must not be
   /// changed by others meanwhile.
   explicit Merger(Corpus& into, OnConflict on_conflict = OnConflict::refuse);
+  /// Makes room for so many rows, for who adds them in small batches.
+  void expect(std::size_t rows) {
+    into_.rows.reserve(into_.rows.size() + rows);
+    ok_rows_.reserve(ok_rows_.size() + 2 * rows);  // chains of a full table cost more than all else
+  }
   void add(Corpus from);
   /// Drops the failures that an ok row supersedes and settles the conflicts. To be called once, at
   /// the end.
