@@ -132,7 +132,7 @@ void Merger::add(const Device& device) {
   into_.devices[found->second] = merged;
 }
 
-void Merger::add(Measurement row) {
+void Merger::add(Measurement&& row) {
   // An ok row and a failure of one key are two rows; finish() knows which came last.
   const bool ok = row.status == Status::ok;
   const auto [found, added] =
