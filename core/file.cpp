@@ -55,6 +55,11 @@ OpenFile::OpenFile(const fs::path& file)
 
 OpenFile::~OpenFile() { ::close(descriptor_); }
 
+bool OpenFile::is_replaced() const {
+  struct stat status {};
+  return ::fstat(descriptor_, &status) == 0 && status.st_nlink == 0;
+}
+
 void OpenFile::read(const std::function<void(std::string_view)>& piece) const {
   std::string buffer(1 << 20, '\0');
   for (off_t at = 0;;) {

@@ -28,6 +28,8 @@ class OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
 
   int descriptor() const { return descriptor_; }
+  /// Whether its name stands for another file by now, or for none.
+  bool is_replaced() const;
   /// Calls `piece` with one part of the file after the other, from its beginning.
   void read(const std::function<void(std::string_view piece)>& piece) const;
 

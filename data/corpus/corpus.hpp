@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/huge_page_allocator.hpp"
 #include "data/device.hpp"
 #include "data/measurement.hpp"
 
@@ -19,13 +20,15 @@ struct SweepRecord {
   std::string id, name, text;
 };
 
+using Rows = std::vector<Measurement, HugePageAllocator<Measurement>>;
+
 /// A corpus in memory: the content of a corpus.h5 or of journals.
 struct Corpus {
   std::vector<Device> devices;  ///< found by Device::id()
   std::vector<Environment> environments;
   std::vector<SweepRecord> sweeps;
   std::vector<Run> runs;
-  std::vector<Measurement> rows;
+  Rows rows;
   std::vector<std::string> history;  ///< one line per change, oldest first
 
   /// Throws DataError for a dangling id.

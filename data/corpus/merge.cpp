@@ -106,9 +106,7 @@ void Merger::add(Corpus from) {
       for (const auto& [fact, value] : run.facts) into_.runs[found->second].facts[fact] = value;
     }
   }
-  const std::size_t rows = into_.rows.size() + from.rows.size();
-  if (into_.rows.capacity() < rows) into_.rows.reserve(std::max(rows, 2 * into_.rows.size()));
-  for (Measurement& row : from.rows) add(std::move(row));
+  add(std::move(from.rows));
   for (std::string& line : from.history) {
     if (std::find(into_.history.begin(), into_.history.end(), line) == into_.history.end()) {
       into_.history.push_back(std::move(line));
@@ -132,16 +130,44 @@ void Merger::add(const Device& device) {
   into_.devices[found->second] = merged;
 }
 
-void Merger::add(Measurement&& row) {
-  // An ok row and a failure of one key are two rows; finish() knows which came last.
-  const bool ok = row.status == Status::ok;
-  const auto [found, added] =
-      (ok ? ok_rows_ : failures_).try_emplace(row_key_hash(row), into_.rows.size());
-  const std::size_t index = found->second;
-  if (added) {
-    into_.rows.push_back(std::move(row));
+void Merger::add(Rows&& from) {
+  Rows& rows = into_.rows;
+  // The index of the row's key: `next` if it is new. An ok row and a failure of one key are two
+  // rows; finish() knows which came last.
+  const auto index_of = [&](const Measurement& row, std::size_t next) {
+    auto& index = row.status == Status::ok ? ok_rows_ : failures_;
+    return index.try_emplace(row_key_hash(row), next).first->second;
+  };
+  if (rows.empty() && rows.capacity() < from.size()) {
+    // Moving a million rows takes longer than looking them up: the first ones stay where they are.
+    rows = std::move(from);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::size_t index = index_of(rows[i], kept);
+      if (index < kept) {
+        settle(index, std::move(rows[i]));
+      } else {
+        if (kept != i) rows[kept] = std::move(rows[i]);
+        ++kept;
+      }
+    }
+    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(kept), rows.end());
     return;
   }
+  const std::size_t size = rows.size() + from.size();
+  if (rows.capacity() < size) rows.reserve(std::max(size, 2 * rows.size()));
+  for (Measurement& row : from) {
+    const std::size_t index = index_of(row, rows.size());
+    if (index < rows.size()) {
+      settle(index, std::move(row));
+    } else {
+      rows.push_back(std::move(row));
+    }
+  }
+}
+
+void Merger::settle(std::size_t index, Measurement&& row) {
+  const bool ok = row.status == Status::ok;
   Measurement& known = into_.rows[index];
   if (same_values(known, row)) {
     if (!known.samples_s.empty() || row.samples_s.empty()) return;
@@ -209,7 +235,7 @@ void Merger::finish() {
       double& last_s = last_ok_s.try_emplace(task_and_replicate_hash(row), start_s).first->second;
       last_s = std::max(last_s, start_s);
     }
-    std::vector<Measurement> kept;
+    Rows kept;
     kept.reserve(into_.rows.size());
     for (std::size_t i = 0; i < into_.rows.size(); ++i) {
       Measurement& row = into_.rows[i];

@@ -60,7 +60,8 @@ class Merger {
 
  private:
   void add(const Device& device);
-  void add(Measurement&& row);
+  void add(Rows&& from);
+  void settle(std::size_t known, Measurement&& row);
   void conflict(std::size_t known, Measurement row);
   void replace(std::size_t known, Measurement row);
 

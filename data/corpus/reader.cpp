@@ -37,9 +37,16 @@ namespace {
 using namespace layout;
 
 h5::File open_corpus(const fs::path& path, std::string& sha256) {
-  auto open = open_verified(path, &sha256);
-  const int descriptor = open->descriptor();
-  return h5::File::of_descriptor(descriptor, std::move(open), path.string());
+  constexpr int most = 10;
+  for (int attempt = 1;; ++attempt) {
+    const auto open = open_verified(path, &sha256);
+    try {
+      return h5::File::of_descriptor(open->descriptor(), open, path.string());
+    } catch (const DataError&) {
+      // HDF5 wants a name; once it is open, replacing the file does no harm any more.
+      if (!open->is_replaced() || attempt == most) throw;
+    }
+  }
 }
 
 template <class T>

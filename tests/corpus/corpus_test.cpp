@@ -116,7 +116,7 @@ class CorpusFiles : public testing::Test {
     return file;
   }
   /// A journal of a run directory.
-  void write_run_journal(const std::string& run, const std::vector<Measurement>& rows) {
+  void write_run_journal(const std::string& run, const Rows& rows) {
     fs::create_directories(directory / "runs" / run);
     Journal journal(directory / "runs" / run / "journal-0");
     journal.append(card("u1"));
@@ -491,7 +491,7 @@ TEST_F(CorpusFiles, AFailureAfterTheLastOkRowStaysBesideIt) {
     }
     return row;
   };
-  const auto merged = [&](std::vector<Measurement> rows) {
+  const auto merged = [&](Rows rows) {
     std::vector<std::string> first;
     for (int order = 0; order < 2; ++order, std::reverse(rows.begin(), rows.end())) {
       Corpus all;
@@ -529,7 +529,7 @@ TEST_F(CorpusFiles, AFailureAfterTheLastOkRowStaysBesideIt) {
 
 TEST_F(CorpusFiles, ConflictsReplaceNothing) {
   const auto write_run = [&](const std::string& run, double factor) {
-    std::vector<Measurement> rows;
+    Rows rows;
     for (int i = 1; i <= 3; ++i) {
       rows.push_back(row_of(i, run));
       if (i > 1) rows.back().time = summarize({factor * 1e-3, factor * 2e-3, factor * 4e-3});
