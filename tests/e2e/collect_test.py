@@ -1,91 +1,16 @@
-"""forecost collect from outside: every exit code, kills and resumes, many ranks.
+"""forecost collect from outside: every exit code, stops and resumes, many ranks."""
 
-CTest sets FORECOST_PROGRAM, FORECOST_TEST_KEYS and FORECOST_MPIEXEC. FORECOST_KILLS is the number of
-kills (3; scripts/kill-campaign.sh asks for more), FORECOST_KILL_SEED their moments.
-"""
-
-import collections
 import os
-import pathlib
-import random
-import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
-PROGRAM = os.environ["FORECOST_PROGRAM"]
-KEYS = os.environ["FORECOST_TEST_KEYS"]
-MPIEXEC = os.environ.get("FORECOST_MPIEXEC", "mpirun")
-
-SWEEP = """
-[sweep]
-name = "test"
-seed = 7
-
-[measure]
-min_samples = 5
-max_samples = 20
-budget_s = 0.1
-warmup_budget_s = 0.05
-
-[[dense]]
-samples = {samples}
-batch = {{min = 1, max = 64, scale = "log"}}
-in_features = {{min = 1, max = 2000}}
-out_features = {{min = 1, max = 2000}}
-passes = ["forward"]
-"""
+from harness import PROGRAM, ProgramTest
 
 
-class CollectTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="forecost-e2e-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.run_directory = self.folder / "run"
-        self.sweep = self.write_sweep("sweep.toml", 60)
-
-    def write_sweep(self, name, samples):
-        file = self.folder / name
-        file.write_text(SWEEP.format(samples=samples))
-        return file
-
-    def command(self, *options, ranks=1, sweep=None, run_directory=None):
-        launcher = [] if ranks == 1 else [MPIEXEC, "--oversubscribe", "-n", str(ranks)]
-        return launcher + [
-            PROGRAM, "collect", str(sweep or self.sweep), "-o",
-            str(run_directory or self.run_directory), "--backend", "replay", *map(str, options)]
-
-    def collect(self, *options, expect=0, environment=None, timeout=60, **how):
-        done = subprocess.run(
-            self.command(*options, **how), capture_output=True, text=True, timeout=timeout,
-            env={**os.environ, **(environment or {})})
-        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
-        return done
-
-    def errors(self, done):
-        return [line for line in done.stderr.splitlines() if "error:" in line]
-
-    def keys(self, *arguments):
-        done = subprocess.run([KEYS, *map(str, arguments)], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout.splitlines()
-
-    def assert_complete(self, *classes, sweep=None):
-        """The corpus holds each planned task of each class once, and is valid."""
-        held = self.keys("corpus", self.run_directory / "corpus.h5")
-        planned = self.keys("plan", sweep or self.sweep, *classes)
-        self.assertEqual([key for key, n in collections.Counter(held).items() if n > 1], [])
-        self.assertEqual(held, planned)
-        done = subprocess.run(
-            [PROGRAM, "corpus", "validate", str(self.run_directory / "corpus.h5")],
-            capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
-
-class Refusals(CollectTest):
+class Refusals(ProgramTest):
     def test_a_used_directory_needs_resume(self):
         self.collect()
         self.assert_complete("replay")
@@ -203,7 +128,7 @@ class Refusals(CollectTest):
         self.assertFalse(self.run_directory.exists())
 
 
-class Stops(CollectTest):
+class Stops(ProgramTest):
     SLOW = ("--replay", ":real_delay_s=0.05")
 
     def wait_for_rows(self, count):
@@ -289,85 +214,7 @@ class Stops(CollectTest):
         self.assert_complete("replay")
 
 
-class Kills(CollectTest):
-    def test_a_kill_while_the_directory_is_opened(self):
-        """What a launch leaves that dies before its sweep is copied is no run directory in use."""
-        (self.run_directory / "runs").mkdir(parents=True)
-        (self.run_directory / "sweep.toml.tmp-1234").write_text("[swe")
-        (self.run_directory / ".forecost-probe-1234").write_text("pro")
-        self.collect("--replay", "v100", "--resume")
-        self.assert_complete("v100")
-
-    def test_kill_at_random_moments(self):
-        kills = int(os.environ.get("FORECOST_KILLS", "3"))
-        moments = random.Random(int(os.environ.get("FORECOST_KILL_SEED", "1")))
-        # Each launch gets through a part, so that kills meet every phase: start, run, merge.
-        samples = 40 * kills
-        self.sweep = self.write_sweep("sweep.toml", samples)
-        slow = ("--replay", "v100:real_delay_s=0.04", "--resume", "--merge-interval", "0.2")
-        rows = 0
-        for kill in range(kills):
-            process = subprocess.Popen(
-                self.command(*slow, ranks=2), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                start_new_session=True)
-            time.sleep(moments.uniform(0.3, 2.0))
-            # mpirun makes a process group of each rank: take them first, so that nobody is told.
-            children = subprocess.run(
-                ["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
-            for pid in map(int, children):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if (self.run_directory / "runs").exists():
-                now = len(set(self.keys("journals", self.run_directory)))
-                self.assertGreaterEqual(now, rows, "a finished row was lost")
-                rows = now
-            if (self.run_directory / "corpus.h5").exists():
-                check = subprocess.run(
-                    [PROGRAM, "corpus", "validate", str(self.run_directory / "corpus.h5")],
-                    capture_output=True, text=True)
-                self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
-        print(f"{kills} kills, {rows} of {samples} rows before the last launch")
-        self.collect("--replay", "v100", "--resume", ranks=2)
-        self.assert_complete("v100")
-
-    def test_a_rank_that_kills_itself_loses_nothing_finished(self):
-        before = 0
-        for _ in range(100):
-            done = subprocess.run(
-                self.command("--replay", ":crash=0.1", "--resume", ranks=2), capture_output=True,
-                timeout=60)
-            now = len(self.keys("journals", self.run_directory))
-            self.assertGreaterEqual(now, before)
-            before = now
-            if done.returncode in (0, 5):  # 5: a task was in hand at two deaths
-                break
-        self.assert_complete("replay")
-
-    def test_tasks_that_kill_their_process_are_found_out(self):
-        launches = 0
-        while True:
-            launches += 1
-            self.assertLess(launches, 40)
-            done = subprocess.run(
-                self.command("--replay", ":kill=0.05", "--resume"), capture_output=True, text=True,
-                timeout=60)
-            if done.returncode != -signal.SIGKILL:
-                break
-        killers = (launches - 1) // 2  # each dies twice, then one launch goes to the end
-        self.assertGreater(killers, 0, "no task of this sweep kills")
-        self.assertEqual(launches, 2 * killers + 1)
-        self.assertEqual(done.returncode, 5, done.stdout + done.stderr)
-        self.assertIn(f"{killers} crashed", done.stdout)
-        self.assert_complete("replay")
-        # What is known is not tried again.
-        self.collect("--replay", ":kill=0.05", "--resume", expect=5)
-
-
-class ManyRanks(CollectTest):
+class ManyRanks(ProgramTest):
     CLASSES = ("v100", "p100", "gtx-1080-ti", "k80", "t4", "a100-40gb", "h100", "l4")
 
     def test_64_ranks_of_8_classes(self):
