@@ -62,8 +62,9 @@ int main(int argc, char** argv) {
       code = static_cast<int>(exit_code_of(error));
       if (world.size() > 1) {
         // Other ranks may be waiting for this one: nothing but an abort is sure to end them. Most
-        // errors (a bad file) are every rank's: rank 0 then tells it once and aborts the others.
-        if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+        // errors (a bad file, a full disk) are every rank's: rank 0 then tells it once and aborts the
+        // others, which Open MPI kills a second after a SIGTERM that is no more than a wish to us.
+        if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
         std::cerr << fmt::format("forecost: error: rank {}: {}\n", world.rank(), error.what());
         world.abort(code);
       }
