@@ -15,5 +15,5 @@ export OMPI_MCA_hwloc_base_binding_policy=none PYTHONDONTWRITEBYTECODE=1
 
 run_tests() {
   cd "$root/tests/e2e"
-  /usr/bin/python3 -m unittest -v "$@"
+  ${launcher:-} /usr/bin/python3 -m unittest -v "$@"
 }

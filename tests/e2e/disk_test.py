@@ -1,7 +1,7 @@
 """Full and read-only disks: exit code 3 with one line, and no committed row is lost.
 
 Runs where it may mount, in a mount namespace of its own: unshare --map-root-user --mount.
-FORECOST_DISK_STEP is by how many bytes the free space grows from one try to the next (16384).
+FORECOST_DISK_STEP is by how many bytes the free space grows from one try to the next (65536).
 """
 
 import os
@@ -11,7 +11,7 @@ import unittest
 
 from harness import PROGRAM, ProgramTest, measured, setting
 
-STEP = setting("FORECOST_DISK_STEP", 16384)
+STEP = setting("FORECOST_DISK_STEP", 65536)
 
 
 class DiskTest(ProgramTest):
@@ -162,7 +162,7 @@ class ReadOnly(DiskTest):
         # What only reads goes on.
         self.corpus("info", corpus)
         self.corpus("validate", self.run_directory)
-        self.corpus("merge", self.run_directory, all_of_them, "-o", self.folder / "elsewhere.h5")
+        self.corpus("merge", all_of_them, self.inputs[1], "-o", self.folder / "elsewhere.h5")
 
         self.mount("-o", "remount,rw")
         self.collect("--replay", "v100", "--resume")
