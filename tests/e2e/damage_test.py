@@ -88,7 +88,8 @@ class Damage(ProgramTest):
     def corpus_readers(self):
         return {"info": self.outcome("info", self.corpus_file),
                 "validate": self.outcome("validate", self.run_directory),
-                "merge": self.merge(self.corpus_file)}
+                "merge": self.merge(self.corpus_file),
+                "export": self.outcome("export", self.corpus_file, "--samples", "-o", "-")}
 
     def journal_readers(self):
         return {"validate": self.outcome("validate", self.only_journals),

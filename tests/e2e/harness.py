@@ -47,6 +47,25 @@ OF_THE_LAUNCH = {"run_id", "device_id", "concurrent_ranks", "started_unix_s",
                  "first_run_s", "warmup_s", "sampling_s"}
 
 
+# A published table of dense layers, and what its columns mean.
+MAPPING = """
+[import]
+name = "table"
+operator = "dense"
+[parameters]
+batch = {column = "batch"}
+in_features = {column = "in"}
+out_features = 10
+[task]
+pass = "forward"
+dtype = "f32"
+[time]
+median_s = {column = "t", unit = "ms"}
+[measurement]
+protocol = "host_clock"
+"""
+
+
 def setting(name, default):
     """A number that a campaign script sets to a larger one."""
     return int(os.environ.get(name, default))
@@ -94,6 +113,13 @@ class ProgramTest(unittest.TestCase):
         file = self.folder / name
         file.write_text(SWEEP.format(samples=samples))
         return file
+
+    def write_table(self, rows):
+        """`corpus import` without -o, of a table with so many rows."""
+        table, mapping = self.folder / "table.csv", self.folder / "mapping.toml"
+        table.write_text("batch,in,t\n" + "".join(f"{i % 50 + 1},{i + 1},{i / 7 + 0.01}\n" for i in range(rows)))
+        mapping.write_text(MAPPING)
+        return (PROGRAM, "corpus", "import", table, "--mapping", mapping, "--device", "k80")
 
     # --- starting the program ---
     def command(self, *options, ranks=1, sweep=None, run_directory=None):

@@ -1,6 +1,6 @@
 """Kills and resumes: whatever is killed, and whenever, the end is that of a run without kills.
 
-FORECOST_KILLS is how often collect and merge each are killed at random moments (3;
+FORECOST_KILLS is how often collect, and merge and import, are killed at random moments (3;
 scripts/kill-campaign.sh asks for more), FORECOST_KILL_SEED their moments; FORECOST_KILL_EVERY is the
 step from one call of a program to the next at which it is killed (3).
 """
@@ -141,6 +141,8 @@ class Collect(ProgramTest):
 
 
 class MergingTest(ProgramTest):
+    """What is killed here adds to a corpus."""
+
     TASKS = 1000
     FAULTS = ":fail=0.1"
 
@@ -158,12 +160,15 @@ class MergingTest(ProgramTest):
         remade = self.folder / "remade"
         shutil.copytree(v100 / "runs", remade / "runs")
         return (
-            ("directories into a new corpus", None, (*merge, v100, p100), self.folder / "new.h5"),
-            ("a directory into a corpus", v100 / "corpus.h5", (*merge, p100), self.folder / "grown.h5"),
-            ("corpora into one", t4 / "corpus.h5", (*merge, v100 / "corpus.h5", p100 / "corpus.h5"),
-             self.folder / "all.h5"),
-            ("journals into the corpus beside them", t4 / "corpus.h5", (*merge, remade),
-             remade / "corpus.h5"))
+            ("merge of directories into a new corpus", None, (*merge, v100, p100), self.folder / "new.h5"),
+            ("merge of journals into the corpus beside them", t4 / "corpus.h5", (*merge, remade),
+             remade / "corpus.h5"),
+            ("import into a corpus", t4 / "corpus.h5", self.write_table(self.TASKS),
+             self.folder / "imported.h5"),
+            ("merge of a directory into a corpus", v100 / "corpus.h5", (*merge, p100),
+             self.folder / "grown.h5"),
+            ("merge of corpora into one", t4 / "corpus.h5",
+             (*merge, v100 / "corpus.h5", p100 / "corpus.h5"), self.folder / "all.h5"))
 
     def begin(self, before, output):
         """Leaves the output as it was before: that corpus, or nothing."""
@@ -208,7 +213,7 @@ class MergingTest(ProgramTest):
         return new
 
 
-class Merge(MergingTest):
+class MergeAndImport(MergingTest):
     def test_kill_at_random_moments(self):
         moments = random.Random(SEED)
         scenarios = []
@@ -237,7 +242,7 @@ class Merge(MergingTest):
                 left = "a temporary file" if self.leftovers(output) else "nothing"
                 met[f"the {self.old_or_new(before, output, new)} corpus and {left} beside it"] += 1
                 self.finish(command, output, new)
-        print(f"merge: {kills} kills in {launches} merges, within {longest_s:.2f} s each, left " +
+        print(f"merge and import: {kills} kills in {launches} launches, within {longest_s:.2f} s each, left " +
               "; ".join(f"{n} times {what}" for what, n in sorted(met.items())))
 
 
@@ -260,9 +265,8 @@ class AtEveryCall(MergingTest):
                 check()
         self.fail("400 calls, and not done")
 
-    def test_merge(self):
-        scenarios = self.scenarios()
-        for what, before, command, output in (scenarios[0], scenarios[-1]):  # all write in one way
+    def test_merge_and_import(self):
+        for what, before, command, output in self.scenarios()[:3]:  # the others write in the same way
             new = self.uninterrupted(before, command, output)
 
             def check():
@@ -270,7 +274,7 @@ class AtEveryCall(MergingTest):
                 self.finish(command, output, new)
 
             calls = self.for_each_kill(lambda: self.begin(before, output), [*command, "-o", output], check)
-            print(f"merge, {what}: killed at every {EVERY} of {calls} calls")
+            print(f"{what}: killed at every {EVERY} of {calls} calls")
 
     def test_collect(self):
         replay = ("--replay", "v100" + self.FAULTS)
