@@ -1,6 +1,7 @@
 #include "core/error.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
 #include <numeric>
 #include <vector>
@@ -32,7 +33,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 ExitCode exit_code_of(const std::exception& error) noexcept {
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->code();
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return ExitCode::environment;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+      dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) {
+    return ExitCode::environment;
+  }
   return ExitCode::internal;
 }
 

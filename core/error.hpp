@@ -48,8 +48,8 @@ class DataError : public Error {
   explicit DataError(const std::string& message) : Error(ExitCode::data, message) {}
 };
 
-/// The one table from exceptions to exit codes: an Error carries its own, std::bad_alloc is
-/// `environment`, everything else is `internal`.
+/// The one table from exceptions to exit codes: an Error carries its own, std::bad_alloc and
+/// std::filesystem::filesystem_error are `environment`, everything else is `internal`.
 ExitCode exit_code_of(const std::exception& error) noexcept;
 
 /// "unknown KIND 'NAME'; known: a, b, c" with "did you mean 'x'?" where one name is close.

@@ -349,7 +349,13 @@ MergeOutcome merge_into_file(const fs::path& file, std::string_view what,
   if (!damage.empty()) {
     // It may hold what no input does, and a newer program or a copy may help.
     const fs::path aside = set_aside_name(file);
-    fs::rename(file, aside);
+    std::error_code error;
+    fs::rename(file, aside, error);
+    // Where locks do not work, another merge may have done it meanwhile.
+    if (error && error != std::errc::no_such_file_or_directory) {
+      throw EnvironmentError(fmt::format("{}: cannot be renamed to {}: {}", file.string(),
+                                         aside.filename().string(), error.message()));
+    }
     spdlog::warn("{}; kept as {}, a new one is made", damage, aside.filename().string());
   } else if (fs::exists(file) && !merger.changed() && schema_version == corpus_schema_version) {
     return outcome;

@@ -25,6 +25,7 @@ TEST(ExitCodes, OneTableFromExceptions) {
   EXPECT_EQ(exit_code_of(DataError("x")), ExitCode::data);
   EXPECT_EQ(exit_code_of(Error(ExitCode::stopped, "x")), ExitCode::stopped);
   EXPECT_EQ(exit_code_of(std::bad_alloc()), ExitCode::environment);
+  EXPECT_EQ(exit_code_of(fs::filesystem_error("x", std::error_code())), ExitCode::environment);
   EXPECT_EQ(exit_code_of(std::logic_error("x")), ExitCode::internal);
   EXPECT_EQ(static_cast<int>(ExitCode::internal), 70);
 }

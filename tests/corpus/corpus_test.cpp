@@ -599,6 +599,21 @@ TEST_F(CorpusFiles, ADamagedCorpusIsSetAsideAndMadeAgain) {
   }
 }
 
+TEST_F(CorpusFiles, AnotherMergeMaySetADamagedCorpusAside) {
+  // Where locks do not work, two merges may find it at once.
+  const fs::path file = directory / "corpus.h5", aside = directory / "corpus.h5.damaged";
+  write_corpus(small_corpus(), file);
+  overwrite(file, read_text(file).substr(100));
+  testing::internal::CaptureStdout();
+  const auto meanwhile = [&](Merger& merger) {
+    fs::rename(file, aside);
+    merger.add(small_corpus());
+  };
+  EXPECT_TRUE(merge_into_file(file, "test", meanwhile, {.set_damaged_aside = true}).written);
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(read_corpus(file).rows.size(), small_corpus().rows.size());
+}
+
 TEST_F(CorpusFiles, ConflictsAreSettledAsAskedFor) {
   // One key, three runs: the second started last, the first has the middle median.
   const auto run_of = [](const char* run, double factor, double start_s) {
