@@ -1,6 +1,6 @@
 """Bytes changed and files cut at random: told with exit code 4, or without effect; never another number.
 
-FORECOST_PLACES is in how many places of the corpus, and of the journals, a byte is changed (16;
+FORECOST_PLACES is in how many places of the corpus, and of the journals, a byte is changed (12;
 scripts/damage-campaign.sh asks for more), FORECOST_DAMAGE_SEED says which.
 """
 
@@ -11,7 +11,7 @@ import unittest
 
 from harness import ProgramTest, measured, setting
 
-PLACES = setting("FORECOST_PLACES", 16)
+PLACES = setting("FORECOST_PLACES", 12)
 SEED = setting("FORECOST_DAMAGE_SEED", 1)
 FAULTS = ":fail=0.3"
 

@@ -1,7 +1,7 @@
 """Full and read-only disks: exit code 3 with one line, and no committed row is lost.
 
 Runs where it may mount, in a mount namespace of its own: unshare --map-root-user --mount.
-FORECOST_DISK_STEP is by how many bytes the free space grows from one try to the next (65536).
+FORECOST_DISK_STEP is by how many bytes the free space grows from one try to the next (131072).
 """
 
 import os
@@ -11,7 +11,7 @@ import unittest
 
 from harness import PROGRAM, ProgramTest, measured, setting
 
-STEP = setting("FORECOST_DISK_STEP", 65536)
+STEP = setting("FORECOST_DISK_STEP", 131072)
 
 
 class DiskTest(ProgramTest):

@@ -2,7 +2,7 @@
 
 FORECOST_KILLS is how often collect, and merge and import, are killed at random moments (3;
 scripts/kill-campaign.sh asks for more), FORECOST_KILL_SEED their moments; FORECOST_KILL_EVERY is the
-step from one call of a program to the next at which it is killed (3).
+step from one call of a program to the next at which it is killed (5).
 """
 
 import collections
@@ -18,7 +18,7 @@ from harness import PROGRAM, ProgramTest, kill_all, measured, preload, setting
 
 KILLS = setting("FORECOST_KILLS", 3)
 SEED = setting("FORECOST_KILL_SEED", 1)
-EVERY = setting("FORECOST_KILL_EVERY", 3)
+EVERY = setting("FORECOST_KILL_EVERY", 5)
 
 
 class Collect(ProgramTest):
@@ -36,10 +36,16 @@ class Collect(ProgramTest):
         self.collect(*options, run_directory=directory, ranks=ranks, expect=expect, timeout=300)
         return self.rows(directory / "corpus.h5")
 
-    def launch_and_kill(self, command, after_s):
-        """Returns the exit code, of a launch that ended by itself before."""
+    def journals(self):
+        return len(list(self.run_directory.glob("runs/*/journal-*")))
+
+    def launch_and_kill(self, command, after_s, measuring=False):
+        """Some time after it began, or began measuring. Returns the exit code of one that ended before."""
+        before = self.journals()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    start_new_session=True)
+        while measuring and self.journals() == before and process.poll() is None:
+            time.sleep(0.01)
         try:
             return process.wait(after_s)
         except subprocess.TimeoutExpired:
@@ -65,7 +71,7 @@ class Collect(ProgramTest):
     def test_kill_at_random_moments(self):
         moments = random.Random(SEED)
         # Each launch gets through a part, so that kills meet every phase: start, run, merge.
-        samples = 40 * KILLS
+        samples = 60 * KILLS
         self.sweep = self.write_sweep("sweep.toml", samples)
         slow = ("--replay", "v100:real_delay_s=0.04", "--resume", "--merge-interval", "0.2")
         committed, merged = [], []
@@ -73,7 +79,8 @@ class Collect(ProgramTest):
         while kills < KILLS:
             launches += 1
             self.assertLess(launches, 3 * KILLS, "the sweep is too short for so many kills")
-            code = self.launch_and_kill(self.command(*slow, ranks=2), moments.uniform(0.3, 2.0))
+            code = self.launch_and_kill(self.command(*slow, ranks=2), moments.uniform(0.1, 1.5),
+                                        measuring=kills % 2 == 0)
             self.assertIn(code, (None, 0))
             kills += code is None
             committed, merged = self.assert_nothing_lost(committed, merged)
