@@ -19,8 +19,13 @@ void add_input(Merger& merger, const fs::path& input, const fs::path& output, bo
     merger.add(read_corpus(input));
     return;
   }
+  const auto journals = journals_of(input);
+  if (journals.empty() && !fs::exists(input / "corpus.h5")) {
+    throw DataError(fmt::format("{}: expected a run directory, with runs/*/journal-* or corpus.h5",
+                                input.string()));
+  }
   std::vector<std::string> damage;
-  for (const fs::path& journal : journals_of(input)) {
+  for (const fs::path& journal : journals) {
     merger.add(read_journal(journal, salvage ? &damage : nullptr));
   }
   for (const std::string& line : damage) spdlog::warn("{}", line);

@@ -36,6 +36,9 @@ MergeOutcome add_to_corpus(const std::filesystem::path& output, std::string_view
     throw DataError(fmt::format("{}; nothing was written: see --on-conflict, or leave an input out",
                                 conflicts));
   }
+  for (const std::string& change : merge.device_changes) {
+    spdlog::warn("{}: {}", output.string(), change);
+  }
   if (!merge.conflicts.empty()) {
     spdlog::warn("{}: {} settled by --on-conflict {}", output.string(), conflicts,
                  name_of(options.on_conflict));

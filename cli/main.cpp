@@ -22,6 +22,19 @@ void print_usage(std::ostream& out) {
   out << "\n  forecost --version\n";
 }
 
+/// One line for a terminal, whatever names of files or devices hold.
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      line += fmt::format("\\x{:02x}", c);
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
 ExitCode dispatch(const World& world, const std::vector<std::string>& arguments) {
   const std::string name = arguments.empty() ? "--help" : arguments.front();
   if (name == "--help" || name == "-h" || name == "help") {
@@ -46,7 +59,9 @@ ExitCode dispatch(const World& world, const std::vector<std::string>& arguments)
 
 int main(int argc, char** argv) {
   using namespace forecost;
-  install_stop_handlers();
+  for (const cli::Verb& verb : cli::verbs()) {
+    if (argc > 1 && verb.name == argv[1] && verb.stops_early) install_stop_handlers();
+  }
   setup_logging(0);
   int code = static_cast<int>(ExitCode::internal);
   try {
@@ -57,18 +72,21 @@ int main(int argc, char** argv) {
     } catch (const AgreedError& error) {
       // All ranks are here: an orderly end with one message, instead of an abort with one each.
       code = static_cast<int>(error.code());
-      if (world.rank() == 0) std::cerr << "forecost: error: " << error.what() << "\n";
+      if (world.rank() == 0)
+        std::cerr << "forecost: error: " << cli::one_line(error.what()) << "\n";
     } catch (const std::exception& error) {
       code = static_cast<int>(exit_code_of(error));
       if (world.size() > 1) {
         // Other ranks may be waiting for this one: nothing but an abort is sure to end them. Most
-        // errors (a bad file, a full disk) are every rank's: rank 0 then tells it once and aborts the
-        // others, which Open MPI kills a second after a SIGTERM that is no more than a wish to us.
+        // errors (a bad file, a full disk) are every rank's: rank 0 then tells it once and aborts
+        // the others, which Open MPI kills a second after a SIGTERM that is no more than a wish to
+        // us.
         if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
-        std::cerr << fmt::format("forecost: error: rank {}: {}\n", world.rank(), error.what());
+        std::cerr << fmt::format("forecost: error: rank {}: {}\n", world.rank(),
+                                 cli::one_line(error.what()));
         world.abort(code);
       }
-      std::cerr << "forecost: error: " << error.what() << "\n";
+      std::cerr << "forecost: error: " << cli::one_line(error.what()) << "\n";
     }
     // Results that went nowhere (a full disk, a closed pipe) are no success.
     if (!std::cout.flush()) {
@@ -80,7 +98,7 @@ int main(int argc, char** argv) {
     world.barrier();
   } catch (const std::exception& error) {
     code = static_cast<int>(exit_code_of(error));
-    std::cerr << "forecost: error: " << error.what() << "\n";
+    std::cerr << "forecost: error: " << cli::one_line(error.what()) << "\n";
   }
   return code;
 }

@@ -19,6 +19,8 @@ struct Verb {
   std::string_view summary;
   /// The arguments after the verb. Every rank calls it; results go to stdout on rank 0 only.
   ExitCode (*run)(const World& world, const std::vector<std::string>& arguments);
+  /// Whether it takes signals as a wish to stop early (core/stop.hpp); others are ended by them.
+  bool stops_early = false;
 };
 std::span<const Verb> verbs();
 

@@ -145,6 +145,6 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
 }  // namespace
 
 extern const Verb collect_verb;
-const Verb collect_verb{"collect", "time layers on devices into a corpus", &run};
+const Verb collect_verb{"collect", "time layers on devices into a corpus", &run, true};
 
 }  // namespace forecost::cli

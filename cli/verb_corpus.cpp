@@ -41,6 +41,6 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-extern const Verb corpus_verb{"corpus", "look into, check and merge corpora", &run};
+extern const Verb corpus_verb{"corpus", "look into, check, merge, import, export, compare", &run};
 
 }  // namespace forecost::cli

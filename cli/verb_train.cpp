@@ -139,6 +139,6 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-extern const Verb train_verb{"train", "fit a predictor to corpora", &run};
+extern const Verb train_verb{"train", "fit a predictor to corpora", &run, true};
 
 }  // namespace forecost::cli

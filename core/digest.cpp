@@ -72,7 +72,8 @@ bool contains(const std::vector<std::string>& digests, const std::string& digest
 
 }  // namespace
 
-void replace_with_digest(const fs::path& file, std::string_view bytes) {
+void replace_with_digest(const fs::path& given, std::string_view bytes) {
+  const fs::path file = followed(given);
   // Keeps two merges of one moment from listing each other's digest. A stopped process may hold it
   // for ever: after a while we go on without.
   const FileLock lock(lock_file(file), 30);
@@ -102,7 +103,11 @@ void replace_with_digest(const fs::path& file, std::string_view bytes) {
 namespace {
 
 /// `load` takes the file in and returns its digest.
-void verify(const fs::path& file, const std::function<std::string()>& load) {
+void verify(const fs::path& given, const std::function<std::string()>& load) {
+  const fs::path file = followed(given);
+  if (fs::exists(file) && !fs::is_regular_file(file)) {
+    throw EnvironmentError(fmt::format("{}: cannot be read: expected a file", given.string()));
+  }
   const fs::path digest_file = with_suffix(file, ".sha256");
   std::string digests;
   // A writer may have replaced both between our two reads: then we look again while it waits. Where

@@ -9,6 +9,8 @@ namespace forecost {
 
 class OpenFile;
 
+// FILE may be a symbolic link: the digest lies beside what it stands for.
+
 /// Replaces FILE and FILE.sha256 (sha256sum's format) so that at any instant, also of a kill, the
 /// file is whole and its digest listed: first the digest file lists the new digest, and the old one
 /// as a comment, then the file is replaced, then the comment goes. Writers take turns by a lock, as

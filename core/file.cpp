@@ -31,10 +31,20 @@ namespace {
 
 }  // namespace
 
+namespace {
+
+/// A device may never end. A pipe may be `<(sed ... sweep.toml)`.
+void refuse_special(const fs::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return;  // opening it will say why
+  if (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode)) return;
+  throw EnvironmentError(fmt::format("{}: cannot be read: it is {}, expected a file", file.string(),
+                                     S_ISDIR(status.st_mode) ? "a directory" : "a device"));
+}
+
+}  // namespace
+
 std::string read_text(const fs::path& file) {
-  if (fs::is_directory(file)) {
-    throw EnvironmentError(fmt::format("{}: cannot be read: it is a directory", file.string()));
-  }
   std::string text;
   std::error_code unknown;  // of a pipe
   if (const auto size = fs::file_size(file, unknown); !unknown) text.reserve(size);
@@ -42,15 +52,10 @@ std::string read_text(const fs::path& file) {
   return text;
 }
 
-OpenFile::OpenFile(const fs::path& file)
-    : file_(file), descriptor_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+OpenFile::OpenFile(const fs::path& file) : file_(file) {
+  refuse_special(file_);
+  descriptor_ = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) fail(file_, "cannot be read");
-  struct stat status {};
-  if (::fstat(descriptor_, &status) == 0 && S_ISDIR(status.st_mode)) {
-    ::close(descriptor_);
-    errno = EISDIR;
-    fail(file_, "cannot be read");
-  }
 }
 
 OpenFile::~OpenFile() { ::close(descriptor_); }
@@ -62,13 +67,13 @@ bool OpenFile::is_replaced() const {
 
 void OpenFile::read(const std::function<void(std::string_view)>& piece) const {
   std::string buffer(1 << 20, '\0');
-  for (off_t at = 0;;) {
-    const ssize_t n = ::pread(descriptor_, buffer.data(), buffer.size(), at);
+  ::lseek(descriptor_, 0, SEEK_SET);  // a pipe is read once
+  while (true) {
+    const ssize_t n = ::read(descriptor_, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(file_, "cannot be read");
     if (n == 0) return;
     piece(std::string_view(buffer).substr(0, static_cast<std::size_t>(n)));
-    at += n;
   }
 }
 
@@ -91,6 +96,10 @@ void check_output(const fs::path& file) {
   if (file.empty()) throw UsageError("the name of the output file is empty");
   if (fs::is_directory(file)) {
     throw UsageError(fmt::format("{}: a directory, expected the name of a file", file.string()));
+  }
+  if (fs::exists(file) && !fs::is_regular_file(file)) {
+    throw UsageError(
+        fmt::format("{}: a pipe or device, expected the name of a file", file.string()));
   }
   check_writable(file.has_parent_path() ? file.parent_path() : fs::path("."));
 }
@@ -153,7 +162,19 @@ void sync_path(const fs::path& path) {
   }
 }
 
-void replace_file(const fs::path& file, const std::function<void(const fs::path&)>& write) {
+fs::path followed(const fs::path& file) {
+  fs::path at = file;
+  std::error_code error;
+  for (int links = 0; links < 40 && fs::is_symlink(at, error); ++links) {
+    const fs::path target = fs::read_symlink(at, error);
+    if (error) break;
+    at = target.is_absolute() ? target : at.parent_path() / target;
+  }
+  return at;
+}
+
+void replace_file(const fs::path& given, const std::function<void(const fs::path&)>& write) {
+  const fs::path file = followed(given);
   fs::path temporary = file;
   temporary += fmt::format(".tmp-{}", ::getpid());
   try {

@@ -38,10 +38,13 @@ class OpenFile {
   int descriptor_ = -1;
 };
 
-/// Replaces `file` so that a reader, or a kill at any instant, sees the old or the new content
-/// whole: `write` fills a temporary file beside it, which is then synced and renamed, and the
-/// directory synced. Throws EnvironmentError if the directory is unwritable or the disk full; the
-/// old file is then untouched and the temporary one gone.
+/// What a symbolic link stands for, also one that dangles; else the path itself.
+std::filesystem::path followed(const std::filesystem::path& file);
+
+/// Replaces `file`, or what it is a link to, so that a reader, or a kill at any instant, sees the
+/// old or the new content whole: `write` fills a temporary file beside it, which is then synced and
+/// renamed, and the directory synced. Throws EnvironmentError if the directory is unwritable or the
+/// disk full; the old file is then untouched and the temporary one gone.
 void replace_file(const std::filesystem::path& file,
                   const std::function<void(const std::filesystem::path& temporary)>& write);
 void replace_text(const std::filesystem::path& file, std::string_view text);

@@ -31,6 +31,7 @@ Device load_device(const fs::path& file) {
   for (const auto& [key, member] : texts) device.*member = root.text(key, "");
   device.name = root.at("name").as_text();
   device.device_class = root.at("class").as_text();
+  if (device.device_class.empty()) root.at("class").fail("expected a name, found \"\"");
   if (device.kind != "cpu" && device.kind != "gpu") {
     root.at("kind").fail("expected \"cpu\" or \"gpu\"");
   }

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Sourced by the campaigns: environment of tests/e2e for one build, then `run_tests NAME...`.
 root=$(cd "$(dirname "$0")/.." && pwd)
 build="${FORECOST_BUILD:-$root/build/${PRESET:-ci}}"
@@ -14,6 +15,6 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 export OMPI_MCA_hwloc_base_binding_policy=none PYTHONDONTWRITEBYTECODE=1
 
 run_tests() {
-  cd "$root/tests/e2e"
+  cd "$root/tests/e2e" || exit 2
   ${launcher:-} /usr/bin/python3 -m unittest -v "$@"
 }

@@ -4,6 +4,7 @@
 # committed row is lost, and that the work ends well once there is room.
 #   scripts/disk-campaign.sh [STEP]        PRESET=asan chooses the build (ci)
 set -eu
+# shellcheck source=scripts/campaign.sh
 . "$(dirname "$0")/campaign.sh"
 export FORECOST_DISK_STEP="${1:-4096}"
 launcher="unshare --map-root-user --mount"

@@ -4,6 +4,7 @@
 # holds what each merge that ended with 0 put in.
 #   scripts/lock-campaign.sh [N]        PRESET=asan chooses the build (ci)
 set -eu
+# shellcheck source=scripts/campaign.sh
 . "$(dirname "$0")/campaign.sh"
 export FORECOST_ROUNDS="${1:-30}"
 run_tests locks_test

@@ -1,6 +1,7 @@
 #include "train/dataset.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <unordered_map>
 
@@ -69,7 +70,8 @@ std::vector<Example> summed(const std::vector<Example>& examples) {
 /// Whether a row is an example: a zero or negative time (a damaged import, say) must never reach a
 /// logarithm; repeats of a planned measurement would count its layer twice.
 bool trains(const Measurement& row) {
-  return row.status == Status::ok && row.time.median_s > 0 && row.replicate == 0;
+  return row.status == Status::ok && std::isfinite(row.time.median_s) && row.time.median_s > 0 &&
+         row.replicate == 0;
 }
 
 /// Collects examples row by row.

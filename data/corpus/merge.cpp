@@ -126,6 +126,14 @@ void Merger::add(const Device& device) {
   for (std::size_t i = 0; i < attribute_count; ++i) {
     const auto attribute = static_cast<Attribute>(i);
     if (!merged.has(attribute)) merged.set(attribute, known[attribute]);
+    const std::string_view name = attribute_table()[i].name;
+    // Each probe reaches a little more or less.
+    if (known.has(attribute) && merged[attribute] != known[attribute] &&
+        !name.starts_with("probed_")) {
+      device_changes_.push_back(fmt::format("device {} ({}): {} was {:g} and is {:g} now",
+                                            known.device_class, device.id(), name, known[attribute],
+                                            merged[attribute]));
+    }
   }
   into_.devices[found->second] = merged;
 }
@@ -191,6 +199,7 @@ void Merger::conflict(std::size_t index, Measurement row) {
   conflicts_.push_back(fmt::format("{}: run {} has {:.6g} s, run {} has {:.6g} s", row_key(row),
                                    known.run_id, known.time.median_s, row.run_id,
                                    row.time.median_s));
+  in_conflict_.insert(index);
   switch (on_conflict_) {
     case OnConflict::refuse:
     case OnConflict::keep_first:
@@ -317,13 +326,18 @@ fs::path set_aside_name(const fs::path& file) {
 
 }  // namespace
 
-MergeOutcome merge_into_file(const fs::path& file, std::string_view what,
+MergeOutcome merge_into_file(const fs::path& given, std::string_view what,
                              const std::function<void(Merger&)>& inputs,
                              const MergeOptions& options) {
+  const fs::path file = followed(given);
   // File systems without locks (some NFS and Lustre mounts) merge unguarded: each merge is atomic,
   // and the next one repairs what two at a time could leave.
-  const FileLock lock(file.parent_path() / ("." + file.filename().string() + ".merge-lock"),
-                      options.wait_s);
+  const fs::path lock_file = file.parent_path() / ("." + file.filename().string() + ".merge-lock");
+  FileLock lock(lock_file, std::min(options.wait_s, 2.0));
+  if (lock.busy() && options.wait_s > 2) {
+    spdlog::info("{}: waiting for another merge into it", file.string());
+    lock = FileLock(lock_file, options.wait_s);
+  }
   MergeOutcome outcome;
   outcome.busy = lock.busy();
   if (outcome.busy) return outcome;
@@ -343,6 +357,8 @@ MergeOutcome merge_into_file(const fs::path& file, std::string_view what,
   inputs(merger);
   merger.finish();
   outcome.conflicts = merger.conflicts();
+  outcome.rows_in_conflict = merger.rows_in_conflict();
+  outcome.device_changes = merger.device_changes();
   outcome.rows_before = merger.rows_before();
   outcome.rows = corpus.rows.size();
   if (options.on_conflict == OnConflict::refuse && !outcome.conflicts.empty()) return outcome;
@@ -366,7 +382,7 @@ MergeOutcome merge_into_file(const fs::path& file, std::string_view what,
   }
   if (!outcome.conflicts.empty()) {
     noted += fmt::format(", {} of conflicting rows kept for {},", name_of(options.on_conflict),
-                         format_counted(static_cast<double>(outcome.conflicts.size()), "row"));
+                         format_counted(static_cast<double>(outcome.rows_in_conflict), "row"));
   }
   note(corpus.history, noted, corpus.rows.size());
   write_corpus(corpus, file);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -57,6 +58,10 @@ class Merger {
   /// Whether `into` holds anything else than before, but for the history.
   bool changed() const { return changed_; }
   std::size_t rows_before() const { return rows_before_; }
+  /// How many rows had conflicts.
+  std::size_t rows_in_conflict() const { return in_conflict_.size(); }
+  /// Static attributes of a device that were told in two ways, one line each; the last one is kept.
+  const std::vector<std::string>& device_changes() const { return device_changes_; }
 
  private:
   void add(const Device& device);
@@ -73,7 +78,8 @@ class Merger {
   KeyIndex ok_rows_, failures_;
   /// For the median: all rows that were ever in conflict, by the index of the one kept so far.
   std::map<std::size_t, std::vector<Measurement>> candidates_;
-  std::vector<std::string> conflicts_;
+  std::vector<std::string> conflicts_, device_changes_;
+  std::set<std::size_t> in_conflict_;
   Corpus before_;                                ///< without rows
   std::map<std::size_t, Measurement> replaced_;  ///< rows of before, by index, as they were
   std::size_t rows_before_ = 0;
@@ -91,6 +97,8 @@ struct MergeOptions {
 struct MergeOutcome {
   /// With `refuse`, nothing was written if there are any; else how many were settled.
   std::vector<std::string> conflicts;
+  std::size_t rows_in_conflict = 0;
+  std::vector<std::string> device_changes;  ///< warnings
   std::size_t rows_before = 0, rows = 0;
   bool written = false;
   bool busy = false;  ///< another merge into the file went on for longer than wait_s: nothing done

@@ -308,6 +308,9 @@ CorpusReader::CorpusReader(const fs::path& file_or_run_directory, const Problem&
   }
   // The digest is of this file alone, so nothing may lie in another one.
   for (const std::string& link : file_.foreign()) tell(link);
+  for (const std::string& name : file_.datasets()) {  // a merge would lose it
+    tell(fmt::format("{}: /{}: a dataset, expected groups only: remove it", name_, name));
+  }
 
   std::vector<std::string> known_names;
   for (const Operator* op : forecost::operators()) known_names.emplace_back(op->name);
@@ -385,6 +388,9 @@ void CorpusReader::check_columns(const h5::Group& group, const Operator& op,
     if (!problem) throw DataError(link);
     problem(link);
   }
+  for (const std::string& name : group.groups()) {
+    tell(fmt::format("{}: a group, expected columns only: remove it", name));
+  }
   const auto datasets = group.datasets();
   const std::set<std::string> stored(datasets.begin(), datasets.end());
   const std::set<std::string> known = columns_of(op, schema_version_);
@@ -393,11 +399,19 @@ void CorpusReader::check_columns(const h5::Group& group, const Operator& op,
   const bool all_known = std::includes(known.begin(), known.end(), stored.begin(), stored.end());
   const bool all_there = std::includes(stored.begin(), stored.end(), known.begin(), known.end());
   if (!all_known || (!all_there && schema_version_ == corpus_schema_version)) {
+    std::vector<std::string> unknown, missing;
+    std::set_difference(stored.begin(), stored.end(), known.begin(), known.end(),
+                        std::back_inserter(unknown));
+    std::set_difference(known.begin(), known.end(), stored.begin(), stored.end(),
+                        std::back_inserter(missing));
     tell(fmt::format(
-        "its columns are not those of forecost {}: schema version {} in the file, {} here; columns "
-        "in the file: {}; known: {}; use the forecost that wrote it, or remove what was added",
-        version, schema_version_, corpus_schema_version, fmt::join(stored, " "),
-        fmt::join(known, " ")));
+        "its columns are not those of forecost {}: unknown: {}; missing: {}; use the forecost that "
+        "wrote it, or remove what was added (schema version {} in the file, {} here; columns in "
+        "the "
+        "file: {}; known: {})",
+        version, unknown.empty() ? "none" : fmt::format("{}", fmt::join(unknown, " ")),
+        missing.empty() ? "none" : fmt::format("{}", fmt::join(missing, " ")), schema_version_,
+        corpus_schema_version, fmt::join(stored, " "), fmt::join(known, " ")));
   }
   // A time in other units would be taken for seconds.
   for_each_field([&](const char* name, const char* units, auto) {

@@ -49,6 +49,10 @@ std::string row_fault(const Measurement& row) {
       if (row.status == Status::ok && !unknown && !positive(value)) {
         return fmt::format("{} {} is not a positive finite time", name, value);
       }
+      // Less than a clock of 10 GHz, more than a week: a wrong unit.
+      if (row.status == Status::ok && positive(value) && (value < 1e-10 || value > 1e6)) {
+        return fmt::format("{} {:g} s: expected 1e-10 to 1e6 s", name, value);
+      }
     }
     std::vector<double> order{t.min_s, t.q1_s, t.median_s, t.q3_s, t.max_s};
     if (!measured) std::erase_if(order, [](double value) { return std::isnan(value); });
@@ -61,13 +65,23 @@ std::string row_fault(const Measurement& row) {
       return fmt::format("{} outliers of {} samples", t.outliers, t.n);
     }
     if (!row.samples_s.empty() && static_cast<std::int64_t>(row.samples_s.size()) != t.n) {
-      return fmt::format("{} raw samples, but n is {}", row.samples_s.size(), t.n);
+      return fmt::format("{} raw samples, but sample_count is {}", row.samples_s.size(), t.n);
     }
   }
   if (std::any_of(row.samples_s.begin(), row.samples_s.end(),
                   [](float sample) { return !std::isfinite(sample) || sample <= 0; }) &&
       row.status == Status::ok) {
     return "a raw sample is not a positive finite time";
+  }
+  if (row.status == Status::ok && !row.samples_s.empty()) {
+    const auto [least, most] = std::minmax_element(row.samples_s.begin(), row.samples_s.end());
+    const auto differs = [](float sample, double summary) {
+      return std::fabs(static_cast<double>(sample) - summary) > 1e-5 * summary;  // float32
+    };
+    if (differs(*least, t.min_s) || differs(*most, t.max_s)) {
+      return fmt::format("raw samples from {:g} to {:g} s, but min_s {:g} and max_s {:g}", *least,
+                         *most, t.min_s, t.max_s);
+    }
   }
   // Times, phases and sizes: whatever has a unit is unknown or a quantity.
   std::string fault;

@@ -801,6 +801,55 @@ TEST_F(CorpusFiles, AnImportedRowMayKnowTheMedianOnly) {
   EXPECT_EQ(validate_corpus(directory / "c.h5").size(), 1U);
 }
 
+TEST_F(CorpusFiles, ALinkIsFollowedAndStays) {
+  fs::create_directories(directory / "store");
+  const fs::path link = directory / "link.h5", real = directory / "store/real.h5";
+  fs::create_symlink("store/real.h5", link);  // it dangles yet
+  write_corpus(small_corpus(), link);
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read_corpus(real).rows.size(), 4U);
+  EXPECT_EQ(read_corpus(link).rows.size(), 4U);
+  merge_into_file(link, "more", [](Merger& merger) {
+    Corpus more = small_corpus();
+    more.rows.push_back(row_of(77));
+    merger.add(more);
+  });
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read_corpus(real).rows.size(), 5U);
+}
+
+TEST_F(CorpusFiles, AnotherDescriptionOfADeviceIsTold) {
+  const auto described = [](double bandwidth, double probed) {
+    Corpus corpus = small_corpus();
+    corpus.devices[0].set(Attribute::bandwidth_bytes_per_s, bandwidth);
+    corpus.devices[0].set(Attribute::probed_bandwidth_bytes_per_s, probed);
+    return corpus;
+  };
+  Corpus all;
+  Merger merger(all);
+  merger.add(described(320e9, 300e9));
+  merger.add(described(320e9, 310e9));  // another probe
+  EXPECT_TRUE(merger.device_changes().empty());
+  merger.add(described(640e9, 310e9));
+  ASSERT_EQ(merger.device_changes().size(), 1U);
+  EXPECT_NE(merger.device_changes()[0].find("bandwidth_bytes_per_s was 3.2e+11 and is 6.4e+11 now"),
+            std::string::npos)
+      << merger.device_changes()[0];
+}
+
+TEST_F(CorpusFiles, ImplausibleTimesAndForeignSamplesAreFaults) {
+  Measurement row = row_of(1);
+  EXPECT_EQ(row_fault(row), "");
+  row.time = summarize({2e6, 2e6, 2e6});
+  row.samples_s = {2e6F, 2e6F, 2e6F};
+  EXPECT_NE(row_fault(row).find("expected 1e-10 to 1e6 s"), std::string::npos) << row_fault(row);
+  row = row_of(1);
+  row.samples_s = {1e-5F, 1e-5F, 1e-5F};
+  EXPECT_NE(row_fault(row).find("raw samples from 1e-05 to 1e-05 s, but min_s 0.001"),
+            std::string::npos)
+      << row_fault(row);
+}
+
 TEST_F(CorpusFiles, ValidateNamesEachFault) {
   const auto problem_of = [&](auto change) {
     Corpus corpus = small_corpus();
@@ -820,7 +869,8 @@ TEST_F(CorpusFiles, ValidateNamesEachFault) {
   expect(problem_of([](Corpus& c) { c.rows[0].time.max_s = std::nan(""); }),
          "not a positive finite time");
   expect(problem_of([](Corpus& c) { c.rows[0].time.median_s = 1; }), "not in order");
-  expect(problem_of([](Corpus& c) { c.rows[0].time.n = 2; }), "3 raw samples, but n is 2");
+  expect(problem_of([](Corpus& c) { c.rows[0].time.n = 2; }),
+         "3 raw samples, but sample_count is 2");
   expect(problem_of([](Corpus& c) { c.rows[0].time = {}; }), "ok without samples");
   expect(problem_of([](Corpus& c) { c.rows[3].reason = ""; }), "without a reason");
   expect(problem_of([](Corpus& c) { c.rows[0].task.optimizer = Optimizer::adam; }),
