@@ -13,10 +13,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Adds them all: nothing measured is dropped, but faults are told.
+void add_rows(Merger& merger, Corpus corpus, const fs::path& file) {
+  std::size_t faults = 0;
+  std::string first;
+  for (const Measurement& row : corpus.rows) {
+    const std::string fault = row_fault(row);
+    if (!fault.empty() && faults++ == 0) first = fault;
+  }
+  if (faults > 0) {
+    spdlog::warn("{}: {} not valid ({}{}): see 'forecost corpus validate'", file.string(),
+                 format_counted(static_cast<double>(faults), "row"), first,
+                 faults > 1 ? ", ..." : "");
+  }
+  merger.add(std::move(corpus));
+}
+
 /// Adds a run directory's journals and corpus.h5, or a corpus.
 void add_input(Merger& merger, const fs::path& input, const fs::path& output, bool salvage) {
   if (!fs::is_directory(input)) {
-    merger.add(read_corpus(input));
+    add_rows(merger, read_corpus(input), input);
     return;
   }
   const auto journals = journals_of(input);
@@ -26,14 +42,14 @@ void add_input(Merger& merger, const fs::path& input, const fs::path& output, bo
   }
   std::vector<std::string> damage;
   for (const fs::path& journal : journals) {
-    merger.add(read_journal(journal, salvage ? &damage : nullptr));
+    add_rows(merger, read_journal(journal, salvage ? &damage : nullptr), journal);
   }
   for (const std::string& line : damage) spdlog::warn("{}", line);
   // It may hold rows whose journals were cleaned up; or there is none yet.
   const fs::path corpus = input / "corpus.h5";
   std::error_code ignored;
   if (fs::exists(corpus) && !fs::equivalent(corpus, output, ignored)) {
-    merger.add(read_corpus(corpus));
+    add_rows(merger, read_corpus(corpus), corpus);
   }
 }
 

@@ -95,9 +95,10 @@ void CorpusComparison::add(Side side, const Measurement& row) {
     found->second.group = groups_.try_emplace(group, groups_.size()).first->second;
   }
   Rows& rows = found->second.sides[side];
-  if (row.status != Status::ok || !(row.time.median_s > 0)) {
+  const bool has_median = std::isfinite(row.time.median_s) && row.time.median_s > 0;
+  if (row.status != Status::ok || !has_median) {
     rows.status = name_of(row.status);
-    rows.reason = row.status == Status::ok ? "its row has no median" : row.reason;
+    rows.reason = row.status == Status::ok ? "its median is no positive finite time" : row.reason;
     return;
   }
   rows.medians_s.push_back(row.time.median_s);

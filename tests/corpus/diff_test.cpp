@@ -222,7 +222,7 @@ TEST(Diff, ChangedStatusesAreListed) {
   EXPECT_EQ(diff.changes[0].reason, "60 s");
   EXPECT_EQ(diff.changes[1].a + " " + diff.changes[1].b, "out_of_memory ok");
   EXPECT_EQ(diff.changes[1].reason, "no room");
-  EXPECT_EQ(diff.changes[2].reason, "its row has no median");
+  EXPECT_EQ(diff.changes[2].reason, "its median is no positive finite time");
   EXPECT_EQ(diff.all.status_changes, 3U);
   EXPECT_EQ(diff.all.n, 0U);
   EXPECT_THAT(diff_text(diff, {}, 20), HasSubstr("out_of_memory  ok"));

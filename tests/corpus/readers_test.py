@@ -8,9 +8,11 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import h5py
 import numpy
@@ -227,6 +229,29 @@ with tempfile.TemporaryDirectory() as folder:
     for part in ("row 3: dense: batch=0: expected 1 to", "row 5: status: code 77", "row 7: median_s nan",
                  "row 9: device_id 'nobody'", "/dense/elsewhere: a soft link", "5 problems"):
         assert part in text, text
+
+    # A merge takes such rows along, but says so.
+    def nan_time(f):
+        f["dense"]["median_s"][7] = numpy.nan
+    shutil.copy(corpus, "faulty.h5")
+    with h5py.File("faulty.h5", "r+") as f:
+        nan_time(f)
+    sign("faulty.h5")
+    stderr = run("corpus", "merge", "faulty.h5", "-o", "spread.h5").stderr
+    assert "faulty.h5: 1 row not valid (median_s nan is not a positive finite time)" in stderr, stderr
+
+    # What is no file, and signals: a verb that only waits is ended by them.
+    os.mkfifo("pipe")
+    assert "expected a file" in run("corpus", "info", "pipe", code=3).stderr
+    assert "expected a file" in run("corpus", "info", "/dev/zero", code=3).stderr
+    run("corpus", "merge", corpus, "-o", "pipe", code=2)
+    run("corpus", "merge", "empty", "-o", "nothing.h5", code=4)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        waiting = subprocess.Popen([FORECOST, "corpus", "import", "pipe", "--mapping", "justus2018-conv",
+                                    "--device", "v100", "-o", "never.h5"])
+        time.sleep(1)
+        waiting.send_signal(signal_number)
+        assert waiting.wait(timeout=20) == -signal_number
 
     # Samples that overlap or lie beyond the end are refused.
     for begin in (-1, 10**9):
