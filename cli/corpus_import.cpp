@@ -6,6 +6,7 @@
 #include "core/file.hpp"
 #include "core/units.hpp"
 #include "data/corpus/import.hpp"
+#include "data/text.hpp"
 
 namespace forecost::cli {
 namespace {
@@ -33,13 +34,30 @@ std::string summary(std::string_view name, const ImportCounts& counts) {
                      count(counts.imported), count(counts.refused), count(counts.filtered));
 }
 
+const std::string rejects_header =
+    csv_line(std::vector<std::string>{"file", "line", "column", "value", "reason"});
+
+/// Refuses a list of rejects that would replace anything but an earlier one: `taken` are the files
+/// that this import reads or writes, whether they exist yet or not.
+void check_rejects(const fs::path& rejects, const std::vector<fs::path>& taken) {
+  check_text_output(rejects, "--rejects", "list of rejects",
+                    [](const std::string& line) { return line + "\n" == rejects_header; });
+  const auto full = [](const fs::path& file) { return fs::weakly_canonical(fs::absolute(file)); };
+  for (const fs::path& file : taken) {
+    std::error_code error;  // of a file that is not there
+    if (full(rejects) == full(file) || fs::equivalent(rejects, file, error)) {
+      throw UsageError(fmt::format("--rejects {}: this import uses that file{}: name another",
+                                   rejects.string(),
+                                   file == rejects ? "" : " as " + file.string()));
+    }
+  }
+}
+
 /// What is told of rows that cannot be imported.
 class Refusals {
  public:
   Refusals(std::optional<fs::path> rejects, bool strict)
-      : rejects_(std::move(rejects)), strict_(strict) {
-    if (rejects_) check_output(*rejects_);
-  }
+      : rejects_(std::move(rejects)), strict_(strict) {}
   void add(const RefusedRow& row) {
     if (rejects_) {
       table_ += csv_line(std::vector<std::string>{row.file, std::to_string(row.line), row.column,
@@ -64,8 +82,7 @@ class Refusals {
   std::optional<fs::path> rejects_;
   bool strict_;
   int count_ = 0;
-  std::string table_ =
-      csv_line(std::vector<std::string>{"file", "line", "column", "value", "reason"});
+  std::string table_ = rejects_header;
 };
 
 ExitCode run(const World& world, const Arguments& arguments) {
@@ -97,16 +114,31 @@ ExitCode run(const World& world, const Arguments& arguments) {
   }
   const auto files = positionals(values);
   if (files.empty()) throw UsageError("corpus import: expected CSV files");
+  for (const char* option : {"output", "rejects"}) {
+    if (values.count(option) == 0 || values[option].as<std::string>() != "-") continue;
+    throw UsageError(fmt::format(
+        "--{} -: expected the name of a file; an import does not write to the standard output",
+        option));
+  }
   const fs::path output = values["output"].as<std::string>();
+  const std::string mapping = values["mapping"].as<std::string>();
   std::optional<fs::path> rejects;
-  if (values.count("rejects") > 0) rejects = values["rejects"].as<std::string>();
+  if (values.count("rejects") > 0) {
+    rejects = values["rejects"].as<std::string>();
+    std::vector<fs::path> taken(files.begin(), files.end());
+    taken.push_back(shipped_or_file("import", "mapping", mapping));
+    if (values.count("device") > 0) {
+      taken.push_back(shipped_or_file("devices", "device", values["device"].as<std::string>()));
+    }
+    taken.insert(taken.end(), {output, fs::path(output) += ".sha256"});
+    check_rejects(*rejects, taken);
+  }
   const bool strict = values.count("strict") > 0;
   Refusals refusals(rejects, strict);
   ImportOptions how{.facts = facts_of(values),
                     .strict = strict,
                     .on_refused = [&](const RefusedRow& row) { refusals.add(row); }};
   if (values.count("device") > 0) how.device = find_device(values["device"].as<std::string>());
-  const std::string mapping = values["mapping"].as<std::string>();
   Importer importer(find_import_mapping(mapping), how);
   add_to_corpus(
       output,

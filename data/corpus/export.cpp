@@ -18,6 +18,7 @@
 #include "core/file.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/reader.hpp"
+#include "data/text.hpp"
 
 namespace forecost {
 
@@ -223,19 +224,9 @@ void check_classes(const std::vector<std::string>& wanted, const std::vector<Dev
   }
 }
 
-/// Up to `most` bytes of the first line.
-std::string first_line(const fs::path& file, std::size_t most) {
-  std::ifstream in(file, std::ios::binary);
-  std::string line;
-  for (char c = 0; line.size() < most && in.get(c) && c != '\n';) line += c;
-  return line;
-}
-
 /// Whether every name in the first line is a column's.
-bool is_export(const fs::path& file) {
-  constexpr std::size_t most = std::size_t{1} << 24;  // a line with very many samples
+bool is_export(std::string line) {
   const std::vector<std::string> known = columns_of({operators().begin(), operators().end()});
-  std::string line = first_line(file, most);
   if (line.starts_with('{')) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object()) return false;
@@ -325,16 +316,7 @@ ExportCount export_corpus(const fs::path& file, const ExportOptions& options,
 }
 
 void check_export_output(const fs::path& output) {
-  check_output(output);
-  if (!fs::exists(output)) return;
-  if (!fs::is_regular_file(output)) {
-    throw UsageError(fmt::format(
-        "-o {}: no regular file, expected one, or - for the standard output", output.string()));
-  }
-  if (fs::file_size(output) > 0 && !is_export(output)) {
-    throw UsageError(
-        fmt::format("-o {}: it exists and is no export: name another file", output.string()));
-  }
+  check_text_output(output, "-o", "export", is_export);
 }
 
 }  // namespace forecost

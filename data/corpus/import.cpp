@@ -8,13 +8,13 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/hash.hpp"
 #include "data/corpus/import_expression.hpp"
 #include "data/corpus/row_key.hpp"
+#include "data/text.hpp"
 #include "data/toml_layer.hpp"
 
 namespace forecost {
@@ -29,21 +29,6 @@ using Cells = std::span<const std::string_view>;
 struct Refusal {
   std::string column, value, reason, kind;
 };
-
-/// For people: of one line, not too long.
-std::string shown(std::string_view text) {
-  constexpr std::size_t most = 60;
-  std::string out;
-  for (const char c : text.substr(0, most)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + (text.size() > most ? "..." : "");
-}
 
 /// What is wrong with a row as a whole. Figures are left out of the kind: "a kernel of #".
 Refusal refuse_row(std::string_view reason) {
@@ -241,18 +226,7 @@ class Bound {
   }
 
   std::string parse(const ImportText&, std::string_view cell) const {
-    const auto is_control = [](char c) {
-      return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7F;
-    };
-    bool ok = std::none_of(cell.begin(), cell.end(), is_control);
-    if (ok && std::any_of(cell.begin(), cell.end(), [](char c) { return (c & 0x80) != 0; })) {
-      try {
-        (void)nlohmann::json(cell).dump();  // refuses what is no UTF-8
-      } catch (const nlohmann::json::exception&) {
-        ok = false;
-      }
-    }
-    if (!ok) refuse(cell, "expected UTF-8 text of one line");
+    if (!is_line(cell)) refuse(cell, "expected UTF-8 text of one line");
     return std::string(cell);
   }
   std::string of_expression(const ImportText&, double) const {

@@ -5,6 +5,7 @@
 import csv
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import tempfile
 import h5py
 
 FORECOST = sys.argv[1]
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 HEADER = ("batchsize,dim_input,dim_output,precision,activation_fct,optimizer,gpu,timeUsed_median,"
           "timeUsed_min,timeUsed_max,timeUsed_std\n")
 
@@ -63,6 +65,51 @@ def test_bad_rows_are_counted_and_listed():
         "file": "a.csv", "line": "28", "column": "", "value": "",
         "reason": "expected 11 fields, as the first row has, found 2"}, listed[-1])
     run("validate", "c.h5")
+
+
+def test_rejects_replace_nothing_but_earlier_ones():
+    importing(table("a.csv", row(1), row(0)))
+    shutil.copy("c.h5", "other.h5")
+    pathlib.Path("mine.toml").write_bytes(
+        (CONFIGS / "import" / "justus2018-dense.toml").read_bytes())
+    pathlib.Path("device.toml").write_bytes((CONFIGS / "devices" / "k80.toml").read_bytes())
+    pathlib.Path("notes.txt").write_text("notes\n")
+    os.symlink("a.csv", "link.csv")
+    os.link("a.csv", "hard.csv")
+    before = {path: path.read_bytes() for path in pathlib.Path(".").iterdir()}
+
+    def refused(name, words, *more):
+        done = importing("a.csv", code=2, mapping="mine.toml", device="device.toml",
+                         more=["--rejects", name, *more])
+        check(words in done.stderr and done.stderr.count("\n") == 1, (name, done.stderr))
+        check(before == {path: path.read_bytes() for path in pathlib.Path(".").iterdir()},
+              f"--rejects {name} changed a file")
+
+    for name in ("a.csv", "link.csv", "hard.csv", "mine.toml", "device.toml", "c.h5", "c.h5.sha256",
+                 "other.h5", "notes.txt", "./a.csv"):
+        refused(name, f"--rejects {name}: it exists and is no list of rejects: name another file")
+    refused("/dev/stdout", "--rejects /dev/stdout: no regular file")
+    refused("/dev/null", "--rejects /dev/null: no regular file")
+    refused(".", "a directory")
+    refused("-", "--rejects -: expected the name of a file")
+    for name in ("d.h5", "d.h5.sha256", "../" + os.path.basename(os.getcwd()) + "/d.h5"):
+        done = importing("a.csv", code=2, corpus="d.h5", more=["--rejects", name])
+        check("this import uses that file" in done.stderr and not os.path.exists("d.h5"), done.stderr)
+    check("--output -: expected" in importing("a.csv", code=2, corpus="-").stderr, "-o -")
+
+    importing("a.csv", corpus="e.h5", more=["--rejects", "bad.csv"])
+    check(len(pathlib.Path("bad.csv").read_text().splitlines()) == 2, "a list of one")
+    listed = pathlib.Path("bad.csv").read_text()
+    done = importing("bad.csv", code=2, corpus="e.h5", more=["--rejects", "bad.csv"])
+    check("--rejects bad.csv: this import uses that file" in done.stderr, done.stderr)
+    check(pathlib.Path("bad.csv").read_text() == listed, "an input was replaced")
+    # An old list is not to be taken for one of an import that refused no row.
+    importing(table("b.csv", row(3)), corpus="e.h5", more=["--rejects", "bad.csv"])
+    check(pathlib.Path("bad.csv").read_text() == listed.splitlines(True)[0], "the list of none")
+    pathlib.Path("empty.csv").touch()
+    importing(table("f.csv", row(4)), corpus="e.h5", more=["--rejects", "empty.csv"])
+    check(pathlib.Path("empty.csv").read_text() == listed.splitlines(True)[0], "an empty file")
+    importing("empty.csv", code=4, corpus="e.h5")
 
 
 def test_strict_writes_nothing():
