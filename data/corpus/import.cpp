@@ -89,7 +89,7 @@ class Header {
     const auto found = std::find_if(names_.begin(), names_.end(), matches);
     if (found == names_.end()) {
       throw DataError(fmt::format("{}: {}, asked for by {}", place_,
-                                  unknown_name("column", shown(name), names_), asked_by));
+                                  unknown_name("column", shown(name), known), asked_by));
     }
     if (std::find_if(found + 1, names_.end(), matches) != names_.end()) {
       throw DataError(fmt::format("{}: expected one column '{}' (asked for by {}), found two",
@@ -102,6 +102,8 @@ class Header {
   std::vector<std::string> names_;
 };
 
+      std::vector<std::string> known;
+      for (const std::string& other : names_) known.push_back(shown(other));
 /// An expression and the columns that it reads.
 class BoundExpression {
  public:

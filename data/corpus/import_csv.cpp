@@ -79,14 +79,42 @@ std::size_t line_size(std::string_view text) {
   return cr + 1 == lf ? lf + 1 : cr + 1;
 }
 
+/// By their beginnings, the files that are given in a table's place.
+void check_is_text(std::string_view text, const std::string& name, char delimiter) {
+  struct Other {
+    std::string_view beginning, what;
+  };
+  static constexpr Other others[] = {
+      {"\xFF\xFE", "UTF-16: expected UTF-8; 'iconv -f UTF-16 -t UTF-8' converts it"},
+      {"\xFE\xFF", "UTF-16: expected UTF-8; 'iconv -f UTF-16 -t UTF-8' converts it"},
+      {"\x1F\x8B", "compressed with gzip: gunzip it first"},
+      {"BZh9", "compressed with bzip2: bunzip2 it first"},
+      {"\xFD"
+       "7zXZ",
+       "compressed with xz: unxz it first"},
+      {"\x28\xB5\x2F\xFD", "compressed with zstd: unzstd it first"},
+      {"PK\x03\x04", "a ZIP archive or a spreadsheet: unzip it or save it as CSV first"},
+      {"\x89HDF", "an HDF5 file: expected a table as text; 'corpus merge' takes in corpora"},
+  };
+  for (const auto& [beginning, what] : others) {
+    if (text.starts_with(beginning)) throw DataError(fmt::format("{}:1: this is {}", name, what));
+  }
+  // Names of columns may be of any letters, but of nothing below them.
+  const std::string_view first = text.substr(0, line_size(text));
+  if (std::any_of(first.begin(), first.end(), [&](char c) {
+        return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\r' && c != '\n' &&
+               c != delimiter;
+      })) {
+    throw DataError(fmt::format(
+        "{}:1: this is not a text table: control characters are in its first line", name));
+  }
+}
+
 }  // namespace
 
 void read_csv(std::string_view text, const std::string& name, const CsvDialect& dialect,
               const std::function<void(const CsvRow&)>& row) {
-  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
-    throw DataError(fmt::format(
-        "{}:1: this is UTF-16: expected UTF-8; 'iconv -f UTF-16 -t UTF-8' converts it", name));
-  }
+  check_is_text(text, name, dialect.delimiter);
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // UTF-8's byte order mark
   RowParser parser(dialect.delimiter);
   CsvRow current;

@@ -22,7 +22,7 @@ struct CsvRow {
 
 /// Hands out the rows of `text`, the whole content of a file called `name`, in order. A line ends
 /// with LF, CR LF or CR. Throws DataError "NAME:LINE: ..." for a quote that is never closed and for
-/// UTF-16.
+/// what is no text: UTF-16, compressed or binary files.
 void read_csv(std::string_view text, const std::string& name, const CsvDialect& dialect,
               const std::function<void(const CsvRow&)>& row);
 

@@ -79,6 +79,28 @@ TEST(ImportCsv, MarksNulsAndUtf16) {
   EXPECT_EQ(rows_of("\n\n"), Rows{});
 }
 
+TEST(ImportCsv, WhatIsNoTextIsToldFromATable) {
+  const auto error = [](std::string_view text, const CsvDialect& dialect = {}) -> std::string {
+    try {
+      rows_of(text, dialect);
+      return "no error";
+    } catch (const DataError& e) {
+      return e.what();
+    }
+  };
+  EXPECT_EQ(error("\x1F\x8B\x08 ,\n"), "t.csv:1: this is compressed with gzip: gunzip it first");
+  EXPECT_THAT(error("PK\x03\x04"), HasSubstr("a ZIP archive or a spreadsheet"));
+  EXPECT_THAT(error("\x89HDF\r\n"), HasSubstr("an HDF5 file"));
+  EXPECT_THAT(error("\x7F"
+                    "ELF\x02\n"),
+              HasSubstr("t.csv:1: this is not a text table"));
+  EXPECT_EQ(error("t\xE4gig,\"a\tb\"\r\n1,2\n"), "no error");  // Latin-1
+  EXPECT_EQ(error("a\x01"
+                  "b\n",
+                  {.delimiter = '\x01'}),
+            "no error");
+}
+
 TEST(ImportCsv, DelimiterAndComments) {
   EXPECT_EQ(rows_of("# c\na;b\n#\n\"x\n# y\";2\n", {.delimiter = ';', .comment = "#"}),
             (Rows{{2, 2, {"a", "b"}}, {4, 5, {"x\n# y", "2"}}}));
