@@ -30,13 +30,15 @@ struct Refusal {
   std::string column, value, reason, kind;
 };
 
-/// What is wrong with a row as a whole. Figures are left out of the kind: "a kernel of #".
+/// What is wrong with a row as a whole. Figures are left out of the kind, "a kernel of #", but not
+/// those of what was expected instead of a value: "median_s # s: expected 1e-10 to 1e6 s".
 Refusal refuse_row(std::string_view reason) {
   std::string kind;
-  for (std::size_t i = 0; i < reason.size();) {
+  const std::size_t expected = std::min(reason.find(": expected "), reason.size());
+  for (std::size_t i = 0; i < expected;) {
     std::size_t end = i;
-    while (end < reason.size() && (std::isalnum(static_cast<unsigned char>(reason[end])) != 0 ||
-                                   reason[end] == '.' || reason[end] == '_')) {
+    while (end < expected && (std::isalnum(static_cast<unsigned char>(reason[end])) != 0 ||
+                              reason[end] == '.' || reason[end] == '_')) {
       ++end;
     }
     if (end == i) {
@@ -47,7 +49,7 @@ Refusal refuse_row(std::string_view reason) {
     kind += std::isdigit(static_cast<unsigned char>(word[0])) != 0 ? "#" : word;
     i = end;
   }
-  return {"", "", std::string(reason), kind};
+  return {"", "", std::string(reason), kind.append(reason.substr(expected))};
 }
 
 std::string_view without_spaces(std::string_view text) {  // a field in quotes may have them
@@ -56,14 +58,26 @@ std::string_view without_spaces(std::string_view text) {  // a field in quotes m
   return text.substr(from, text.find_last_not_of(' ') - from + 1);
 }
 
-/// NaN of "nan"; nullopt of what is no number.
+/// NaN of "nan"; nullopt of what is no number, infinite or too large for a double.
 std::optional<double> number_in(std::string_view text) {
   text = without_spaces(text);
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || std::isinf(value)) {
+    return std::nullopt;
+  }
   return value;
+}
+
+/// What is wrong with a cell that has no number_in() it.
+std::string_view no_number(std::string_view cell) {
+  const std::size_t comma = cell.find(',');
+  std::string with_point(cell);
+  if (comma != std::string_view::npos) with_point[comma] = '.';
+  return comma != std::string_view::npos && number_in(with_point)
+             ? "expected a decimal point, found a comma"
+             : "expected a finite decimal number, such as 1.5 or 2e-3";
 }
 
 /// The columns of one file.
@@ -88,6 +102,8 @@ class Header {
                   const Matches& matches) const {
     const auto found = std::find_if(names_.begin(), names_.end(), matches);
     if (found == names_.end()) {
+      std::vector<std::string> known;
+      for (const std::string& other : names_) known.push_back(shown(other));
       throw DataError(fmt::format("{}: {}, asked for by {}", place_,
                                   unknown_name("column", shown(name), known), asked_by));
     }
@@ -102,8 +118,6 @@ class Header {
   std::vector<std::string> names_;
 };
 
-      std::vector<std::string> known;
-      for (const std::string& other : names_) known.push_back(shown(other));
 /// An expression and the columns that it reads.
 class BoundExpression {
  public:
@@ -118,13 +132,15 @@ class BoundExpression {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const std::string_view cell = cells[columns_[i]];
       const auto number = cell.empty() ? std::nan("") : number_in(cell);
-      if (!number) refuse(header_->name(columns_[i]), cell, "expected a number");
+      if (!number) refuse(header_->name(columns_[i]), cell, no_number(cell));
       expression_.values()[i] = *number;
     }
     return expression_();
   }
   [[noreturn]] void refuse_value(double value, std::string_view expected) const {
-    throw refuse_row(fmt::format("expression '{}' = {}: {}", text_, value, expected));
+    const std::string text = shown(text_, expression_shown);
+    throw Refusal{"", "", fmt::format("expression '{}' = {}: {}", text, value, expected),
+                  fmt::format("expression '{}': {}", text, expected)};
   }
   [[noreturn]] static void refuse(const std::string& column, std::string_view value,
                                   std::string_view expected) {
@@ -161,9 +177,10 @@ class Bound {
 
   [[noreturn]] void refuse_cell(Cells cells, std::string_view expected) const {
     if (const auto text = cell(cells)) refuse(*text, expected);
-    throw refuse_row(fmt::format(
-        "{}: {}", expression_ ? fmt::format("expression '{}'", source_->expression) : "constant",
-        expected));
+    const std::string text = shown(source_->expression, expression_shown);
+    const std::string reason = fmt::format(
+        "{}: {}", expression_ ? fmt::format("expression '{}'", text) : "constant", expected);
+    throw Refusal{"", "", reason, reason};
   }
 
   auto operator()(Cells cells) {
@@ -215,14 +232,13 @@ class Bound {
   double parse(const ImportNumber& source, std::string_view cell) const {
     if (cell.empty()) return std::nan("");
     const auto number = number_in(cell);
-    if (!number || *number < 0 || std::isinf(*number)) {
-      refuse(cell, "expected a number of at least 0");
-    }
+    if (!number) refuse(cell, no_number(cell));
+    if (*number < 0) refuse(cell, "expected a number of at least 0");
     return *number / source.divisor * source.factor;
   }
   double of_expression(const ImportNumber& source, double value) const {
     if (value < 0 || std::isinf(value)) {
-      expression_->refuse_value(value, "expected a number of at least 0");
+      expression_->refuse_value(value, "expected a finite number of at least 0");
     }
     return value / source.divisor * source.factor;
   }
@@ -457,7 +473,10 @@ class Importer::Implementation {
     }
     if (!bound.filter_expression) return true;
     const double value = (*bound.filter_expression)(cells);
-    return value != 0 && !std::isnan(value);
+    if (!std::isfinite(value)) {
+      bound.filter_expression->refuse_value(value, "expected a finite number to filter by");
+    }
+    return value != 0;
   }
 
   Task task_of(Cells cells, BoundMapping& bound) const {

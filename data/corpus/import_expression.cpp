@@ -7,6 +7,7 @@
 #include <muParser.h>
 
 #include "core/error.hpp"
+#include "data/text.hpp"
 
 namespace forecost {
 
@@ -28,7 +29,10 @@ bool assigns(std::string_view text) {
 }  // namespace
 
 Expression::Expression(const std::string& text) : parser_(std::make_unique<mu::Parser>()) {
-  if (assigns(text)) throw UsageError(fmt::format("'{}': expected ==, found =", text));
+  const auto fail = [&](std::string_view what) {
+    throw UsageError(fmt::format("'{}': {}", shown(text, expression_shown), what));
+  };
+  if (assigns(text)) fail("expected ==, found =");
   try {
     parser_->ClearConst();  // a column may be called _e or _pi
     parser_->DefineFun("floor", static_cast<double (*)(double)>(std::floor));
@@ -38,17 +42,20 @@ Expression::Expression(const std::string& text) : parser_(std::make_unique<mu::P
     parser_->DefineFun("mod", static_cast<double (*)(double, double)>(std::fmod));
     parser_->SetExpr(text);
     for (const auto& [name, value] : parser_->GetUsedVar()) variables_.push_back(name);
+    for (const auto& name : variables_) {  // 1e400 and 0x10 are names to muParser
+      if (std::isdigit(static_cast<unsigned char>(name[0])) == 0) continue;
+      fail(fmt::format("expected a finite decimal number or a column, found '{}'", shown(name)));
+    }
     values_.resize(variables_.size(), 1);
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       parser_->DefineVar(variables_[i], &values_[i]);
     }
     parser_->Eval();
   } catch (const mu::Parser::exception_type& error) {
-    throw UsageError(fmt::format("'{}': {}", text, error.GetMsg()));
+    fail(shown(error.GetMsg(), 2 * expression_shown));
   }
   if (parser_->GetNumResults() != 1) {
-    throw UsageError(
-        fmt::format("'{}': expected one value, found {}", text, parser_->GetNumResults()));
+    fail(fmt::format("expected one value, found {}", parser_->GetNumResults()));
   }
 }
 

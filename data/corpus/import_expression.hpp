@@ -12,6 +12,9 @@ class Parser;
 
 namespace forecost {
 
+/// Bytes of an expression's text in messages.
+inline constexpr std::size_t expression_shown = 100;
+
 /// A formula over the columns of a table: numbers, + - * / ^, comparisons, && || ?:, and functions
 /// (muParser's, and floor, ceil, round, trunc, mod). Variables are named by identifier_of().
 class Expression {

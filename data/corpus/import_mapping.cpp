@@ -8,6 +8,7 @@
 
 #include "core/file.hpp"
 #include "data/corpus/import_expression.hpp"
+#include "data/text.hpp"
 #include "data/toml_layer.hpp"
 
 namespace forecost {
@@ -31,8 +32,9 @@ const std::string& some_text(const TomlValue& value) {
 }
 
 void check_expression(const TomlValue& value) {
+  const std::string& text = some_text(value);
   try {
-    const Expression checked(some_text(value));
+    const Expression checked(text);
   } catch (const UsageError& error) {
     value.fail(error.what());
   }
@@ -234,10 +236,12 @@ ImportNumber read_quantity(const TomlValue& value, std::span<const Unit> units) 
   for (const Unit& unit : units) known.emplace_back(unit.name);
   const TomlValue* unit = value.find("unit");
   if (unit == nullptr) {
-    value.fail(fmt::format("the unit of {} is missing: expected unit = one of {}",
-                           source.column.empty() ? "the expression '" + source.expression + "'"
-                                                 : "column '" + source.column + "'",
-                           fmt::join(known, ", ")));
+    value.fail(
+        fmt::format("the unit of {} is missing: expected unit = one of {}",
+                    source.column.empty()
+                        ? "the expression '" + shown(source.expression, expression_shown) + "'"
+                        : "column '" + source.column + "'",
+                    fmt::join(known, ", ")));
   }
   for (const Unit& candidate : units) {
     if (candidate.name != unit->as_text()) continue;

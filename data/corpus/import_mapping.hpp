@@ -97,7 +97,7 @@ struct ImportMapping {
   struct FilterExpression {
     std::string text, place;
   };
-  std::optional<FilterExpression> filter_expression;  ///< and this is neither 0 nor NaN
+  std::optional<FilterExpression> filter_expression;  ///< and this is not 0
 
   enum class Repeats : std::uint8_t { refuse, in_order, column };
   Repeats repeats = Repeats::refuse;

@@ -139,6 +139,22 @@ TEST(ImportExpression, RefusesWhatIsNoFormula) {
   }
 }
 
+TEST(ImportExpression, SaysWhatIsWrongInALine) {
+  const auto error = [](const std::string& text) -> std::string {
+    try {
+      Expression{text};
+      return "no error";
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+  };
+  EXPECT_EQ(error("1e400 * a"),
+            "'1e400 * a': expected a finite decimal number or a column, found '1e400'");
+  EXPECT_LT(error(std::string(20000, '(')).size(), 400U);
+  EXPECT_LT(error("a " + std::string(20000, 'b')).size(), 400U);
+  EXPECT_THAT(error("a\n+"), HasSubstr("'a\\x0a+': "));
+}
+
 TEST(ImportExpression, NamesColumns) {
   EXPECT_EQ(identifier_of("Grid x"), "Grid_x");
   EXPECT_EQ(identifier_of("2nd (ms)"), "_2nd__ms_");
@@ -213,6 +229,7 @@ TEST(ImportMappings, EveryMistakeIsToldWithItsLine) {
        "m.toml:5: '0': expected an integer from 1 to 1048576, found 0"},
       {"{column = \"batch\"}", "{column = \"batch\", otherwise = 1}",
        "m.toml:5: 'batch': expected 'values' beside 'otherwise'"},
+      {"groups * 2", "", "m.toml:8: 'expression': expected a text, found an empty one"},
       {"groups * 2", "groups * ",
        "m.toml:8: 'expression': 'groups * ': Unexpected end of expression"},
       {"{expression = \"groups * 2\"}", "{expression = \"2\", otherwise = 1}",
@@ -264,7 +281,7 @@ TEST(ImportMappings, EveryMistakeIsToldWithItsLine) {
   };
   ASSERT_EQ(error_of(base_mapping), "no error");
   for (const auto& [from, to, error] : mistakes) {
-    EXPECT_THAT(error_of(replaced(base_mapping, from, to)), HasSubstr(error))
+    EXPECT_THAT(error_of(replaced(base_mapping, from, to)), testing::StartsWith(error))
         << from << " -> " << to;
   }
 }
@@ -399,13 +416,13 @@ TEST_F(Imports, ABadRowIsToldWithFileLineAndReason) {
           "0.csv:8: column 'time' = '': expected a time above 0",
           "0.csv:9: column 'time' = '-1': expected a number of at least 0",
           "0.csv:10: column 'time' = '0': expected a time above 0",
-          "0.csv:11: column 'time' = 'inf': expected a number of at least 0",
-          "0.csv:12: column 'time' = '1 ms': expected a number of at least 0",
+          "0.csv:11: column 'time' = 'inf': expected a finite decimal number, such as 1.5 or 2e-3",
+          "0.csv:12: column 'time' = '1 ms': expected a finite decimal number, such as 1.5 or 2e-3",
           "0.csv:13: expected 9 fields, as the first row has, found 7",
           "0.csv:14: expected 9 fields, as the first row has, found 10",
           "0.csv:15: conv2d: a kernel of 3x3 (dilation 1x1) does not fit into a padded input of "
           "2x2",
-          "0.csv:16: column 'groups' = 'x': expected a number",
+          "0.csv:16: column 'groups' = 'x': expected a finite decimal number, such as 1.5 or 2e-3",
           "0.csv:17: expression 'groups * 2' = 2000000000: expected an integer 1 to 1048576",
           "0.csv:18: conv2d: in_channels=10 and out_channels=8 must be multiples of groups=5",
           "0.csv:19: column 'driver' = 'a\\x0ab': expected UTF-8 text of one line (by its quotes, "
@@ -414,9 +431,37 @@ TEST_F(Imports, ABadRowIsToldWithFileLineAndReason) {
   EXPECT_EQ(counts_[0].rows, 20);
   EXPECT_EQ(counts_[0].imported, 2);
   EXPECT_EQ(counts_[0].refused, 18);
-  EXPECT_EQ(counts_[0].reasons.at("column 'time': expected a number of at least 0"), 3);
+  EXPECT_EQ(counts_[0].reasons.at("column 'time': expected a number of at least 0"), 1);
+  EXPECT_EQ(counts_[0].reasons.at("expression 'groups * 2': expected an integer 1 to 1048576"), 1);
   EXPECT_EQ(counts_[0].reasons.at("expected # fields, as the first row has, found #"), 2);
   EXPECT_EQ(corpus.rows.size(), 2U);
+}
+
+TEST_F(Imports, NumbersAreFiniteAndDecimal) {
+  import_rows(
+      "7,3,4,1,1,none,\"1,5\",d,\n7,3,4,1,1,none,1e400,d,\n7,3,4,1,1,none,0x10,d,\n"
+      "7,3,4,\"1,0\",1,none,1,d,\n7,3,4,inf,1,none,1,d,\n");
+  constexpr const char* decimal = "expected a finite decimal number, such as 1.5 or 2e-3";
+  EXPECT_THAT(refused_, ElementsAre("0.csv:2: column 'time' = '1,5': expected a decimal point, "
+                                    "found a comma",
+                                    fmt::format("0.csv:3: column 'time' = '1e400': {}", decimal),
+                                    fmt::format("0.csv:4: column 'time' = '0x10': {}", decimal),
+                                    "0.csv:5: column 'groups' = '1,0': expected a decimal point, "
+                                    "found a comma",
+                                    fmt::format("0.csv:6: column 'groups' = 'inf': {}", decimal)));
+}
+
+TEST_F(Imports, AFilterWithoutAValueRefuses) {
+  for (const char* expression : {"1 / 0", "1 / (kernel - 3)", "sqrt(0 - side)"}) {
+    import_rows("7,3,4,1,1,none,1,d,\n",
+                replaced(base_mapping, "[environment]",
+                         fmt::format("[filter]\nexpression = \"{}\"\n[environment]", expression)));
+    ASSERT_EQ(refused_.size(), 1U) << expression;
+    EXPECT_THAT(refused_[0], testing::EndsWith(": expected a finite number to filter by"));
+    EXPECT_EQ(counts_[0].reasons.count(fmt::format(
+                  "expression '{}': expected a finite number to filter by", expression)),
+              1U);
+  }
 }
 
 TEST_F(Imports, AStrayQuoteIsToldWithTheLinesItSwallowed) {
@@ -490,7 +535,10 @@ TEST_F(Imports, RowsAreFilteredOutNotRefused) {
   EXPECT_EQ(counts_[0].rows, 6);
   EXPECT_EQ(counts_[0].imported, 1);
   EXPECT_EQ(counts_[0].filtered, 4);
-  EXPECT_THAT(refused_, ElementsAre("0.csv:6: column 'side' = 'x': expected a number"));
+  EXPECT_THAT(
+      refused_,
+      ElementsAre(
+          "0.csv:6: column 'side' = 'x': expected a finite decimal number, such as 1.5 or 2e-3"));
 }
 
 TEST_F(Imports, RepeatsAreRefusedOrNumbered) {
