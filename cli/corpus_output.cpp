@@ -45,7 +45,7 @@ MergeOutcome add_to_corpus(const std::filesystem::path& output, std::string_view
   }
   const auto count = [](std::size_t rows) { return format_count(static_cast<double>(rows)); };
   std::cout << fmt::format(
-      "{}: {} rows{}\n", output.string(), count(merge.rows),
+      "{}: {}{}\n", output.string(), format_counted(static_cast<double>(merge.rows), "row"),
       !merge.written           ? ", nothing new"
       : merge.rows_before == 0 ? ""
       : merge.rows < merge.rows_before

@@ -55,6 +55,7 @@ def test_bad_rows_are_counted_and_listed():
     done = importing(table("a.csv", row(1), *bad, row(2)), more=["--rejects", "bad.csv"])
     check("a.csv: 28 rows: 2 imported, 26 refused, 0 filtered out\n" in done.stdout, done.stdout)
     lines = done.stderr.splitlines()
+    check("c.h5: 2 rows\n" in done.stdout, done.stdout)
     check(lines[0] == "a.csv:3: column 'batchsize' = '0': expected an integer 1 to 1048576", lines[0])
     check(sum(line.startswith("a.csv:") for line in lines) == 20, done.stderr)
     check("25 rows refused: column 'batchsize': expected an integer 1 to 1048576" in lines, lines)
@@ -117,7 +118,7 @@ def test_strict_writes_nothing():
     check("error: a.csv:3: column 'batchsize' = '0': expected an integer 1 to 1048576" in done.stderr,
           done.stderr)
     check(not os.path.exists("c.h5"), "--strict wrote a corpus")
-    importing(table("b.csv", row(1)))
+    check("c.h5: 1 row\n" in importing(table("b.csv", row(1))).stdout, "of one row")
     before = state()
     importing("a.csv", code=4, more=["--strict"])
     check(state() == before, "--strict changed a corpus")
