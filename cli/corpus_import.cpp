@@ -20,7 +20,10 @@ std::map<std::string, std::string> facts_of(const po::variables_map& values) {
   for (const auto& text : values["fact"].as<Arguments>()) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      throw UsageError(fmt::format("--fact {}: expected NAME=VALUE", text));
+      throw UsageError(fmt::format("--fact {}: expected NAME=VALUE", shown(text)));
+    }
+    if (!is_line(text)) {
+      throw UsageError(fmt::format("--fact {}: expected UTF-8 text of one line", shown(text)));
     }
     facts[text.substr(0, equals)] = text.substr(equals + 1);
   }

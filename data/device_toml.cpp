@@ -4,6 +4,7 @@
 
 #include "core/file.hpp"
 #include "data/device.hpp"
+#include "data/text.hpp"
 #include "data/toml.hpp"
 
 namespace forecost {
@@ -28,7 +29,12 @@ Device load_device(const fs::path& file) {
   root.only(known);
 
   Device device;
-  for (const auto& [key, member] : texts) device.*member = root.text(key, "");
+  for (const auto& [key, member] : texts) {
+    device.*member = root.text(key, "");
+    if (is_line(device.*member)) continue;
+    root.at(key).fail(
+        fmt::format("expected a text of one line, found '{}'", shown(device.*member)));
+  }
   device.name = root.at("name").as_text();
   device.device_class = root.at("class").as_text();
   if (device.device_class.empty()) root.at("class").fail("expected a name, found \"\"");

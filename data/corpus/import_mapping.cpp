@@ -26,6 +26,15 @@ std::string text_or_integer(const TomlValue& value) {
   return value.is_integer() ? std::to_string(value.as_integer()) : value.as_text();
 }
 
+/// A text that goes into the corpus.
+const std::string& line_of_text(const TomlValue& value) {
+  const std::string& text = value.as_text();
+  if (!is_line(text)) {
+    value.fail(fmt::format("expected a text of one line, found '{}'", shown(text)));
+  }
+  return text;
+}
+
 const std::string& some_text(const TomlValue& value) {
   if (value.as_text().empty()) value.fail("expected a text, found an empty one");
   return value.as_text();
@@ -111,7 +120,9 @@ ImportInteger constant_enum(E value) {
 
 ImportText read_text_source(const TomlValue& value) {
   ImportText source;
-  read_source(value, source, &text_or_integer);
+  read_source(value, source, [](const TomlValue& v) {
+    return v.is_integer() ? text_or_integer(v) : line_of_text(v);
+  });
   return source;
 }
 
@@ -429,8 +440,11 @@ ImportMapping parse_import_mapping(std::string_view text, const fs::path& file) 
   const TomlValue& about = root.at("import");
   about.only({"name", "description", "source", "licence", "operator"});
   mapping.name = some_text(about.at("name"));
-  mapping.source = about.text("source", "");
-  mapping.licence = about.text("licence", "");
+  for (const auto& [key, target] :
+       {std::pair("name", &mapping.name), std::pair("source", &mapping.source),
+        std::pair("licence", &mapping.licence)}) {
+    if (const TomlValue* value = about.find(key)) *target = line_of_text(*value);
+  }
   (void)about.text("description", "");
   if (const TomlValue* csv = root.find("csv")) read_csv_section(*csv, mapping.csv);
   read_layers(root, mapping);
@@ -461,6 +475,10 @@ ImportMapping parse_import_mapping(std::string_view text, const fs::path& file) 
   }
   if (const TomlValue* environment = root.find("environment")) {
     for (const auto& fact : environment->keys()) {
+      if (!is_line(fact)) {
+        throw UsageError(fmt::format("{}: '{}': expected a name of one line",
+                                     place_of(environment->at(fact)), shown(fact)));
+      }
       mapping.facts.emplace_back(fact, read_text_source(environment->at(fact)));
     }
   }

@@ -165,7 +165,9 @@ def test_usage():
             (("a.csv", "--mapping", "justus2018-dense"), "does not tell the device: expected --device"),
             (("a.csv", "--mapping", "justus2018-dense", "--device", "k8o"), "unknown device 'k8o'"),
             (("a.csv", "--mapping", "neusight-matmul", "--device", "k80"), "leave --device out"),
-            (("a.csv", "--mapping", "justus2018-dense", "--device", "k80", "--fact", "x"), "NAME=VALUE")):
+            (("a.csv", "--mapping", "justus2018-dense", "--device", "k80", "--fact", "x"), "NAME=VALUE"),
+            (("a.csv", "--mapping", "justus2018-dense", "--device", "k80", "--fact", "x=a\nb"),
+             "--fact x=a\\x0ab: expected UTF-8 text of one line")):
         mapping = () if "--mapping" in arguments else ("--mapping", "justus2018-dense")
         done = run("import", *arguments, *mapping, "-o", "c.h5", code=2)
         check(words in done.stderr and done.stderr.count("\n") == 1, done.stderr)

@@ -229,6 +229,14 @@ TEST(ImportMappings, EveryMistakeIsToldWithItsLine) {
        "m.toml:5: '0': expected an integer from 1 to 1048576, found 0"},
       {"{column = \"batch\"}", "{column = \"batch\", otherwise = 1}",
        "m.toml:5: 'batch': expected 'values' beside 'otherwise'"},
+      {"made-up", "made\\nup",
+       "m.toml:2: 'name': expected a text of one line, found 'made\\x0aup'"},
+      {"operator = ", "source = \"a\\u001Bb\"\noperator = ",
+       "m.toml:3: 'source': expected a text of one line, found 'a\\x1bb'"},
+      {"\"f\"", "\"f\\tg\"",
+       "m.toml:22: 'framework': expected a text of one line, found 'f\\x09g'"},
+      {"framework = \"f\"", "\"a\\nb\" = \"f\"",
+       "m.toml:22: 'a\\x0ab': expected a name of one line"},
       {"groups * 2", "", "m.toml:8: 'expression': expected a text, found an empty one"},
       {"groups * 2", "groups * ",
        "m.toml:8: 'expression': 'groups * ': Unexpected end of expression"},
@@ -587,7 +595,12 @@ TEST_F(Imports, DevicesOfTheTable) {
   EXPECT_EQ(corpus.devices[1].uuid, "1");
   EXPECT_EQ(corpus.rows.at(2).device_class, "mine");
   EXPECT_THAT(refused_, ElementsAre("0.csv:5: column 'driver' = 'X': expected one of 'V', 'K'"));
-  EXPECT_THROW(import({header_ + rows}, by_column), UsageError);         // and --device
+  EXPECT_THROW(import({header_ + rows}, by_column), UsageError);  // and --device
+  for (auto text : {&Device::device_class, &Device::name}) {
+    Device odd = mine;
+    odd.*text = "mi\nne";
+    EXPECT_THROW(load_device(file("odd.toml", device_toml(odd))), UsageError);
+  }
   EXPECT_THROW(import({header_ + rows}, base_mapping, {}), UsageError);  // and no --device
 
   const std::string our_names = replaced(base_mapping, "[environment]",

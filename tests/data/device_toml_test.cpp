@@ -35,7 +35,7 @@ class DeviceToml : public testing::Test {
 
 TEST_F(DeviceToml, ReadsWhatItWrites) {
   Device device;
-  device.name = "Card \"A\" \\ B\n";
+  device.name = "Card \"A\" \\ B";
   device.kind = "gpu";
   device.device_class = "card-a";
   device.uuid = "GPU-1";
@@ -48,6 +48,10 @@ TEST_F(DeviceToml, ReadsWhatItWrites) {
   EXPECT_EQ(again[Attribute::probed_f32_flops], 1.2345678901234567e13);
   EXPECT_FALSE(again.has(Attribute::memory_bytes));
   EXPECT_EQ(device_toml(again), device_toml(device));
+
+  device.name += "\n";
+  replace_text(file, device_toml(device));
+  EXPECT_THROW(load_device(file), UsageError);  // tables and messages have one line of it
 }
 
 TEST_F(DeviceToml, ErrorsNameTheLine) {
