@@ -45,10 +45,13 @@ const std::string rejects_header =
 void check_rejects(const fs::path& rejects, const std::vector<fs::path>& taken) {
   check_text_output(rejects, "--rejects", "list of rejects",
                     [](const std::string& line) { return line + "\n" == rejects_header; });
-  const auto full = [](const fs::path& file) { return fs::weakly_canonical(fs::absolute(file)); };
+  std::error_code error;  // of what is not there yet, or is a pipe
+  const auto full = [&](const fs::path& file) {
+    return fs::weakly_canonical(fs::absolute(file), error);
+  };
   for (const fs::path& file : taken) {
-    std::error_code error;  // of a file that is not there
-    if (full(rejects) == full(file) || fs::equivalent(rejects, file, error)) {
+    if ((!full(file).empty() && full(rejects) == full(file)) ||
+        fs::equivalent(rejects, file, error)) {
       throw UsageError(fmt::format("--rejects {}: this import uses that file{}: name another",
                                    rejects.string(),
                                    file == rejects ? "" : " as " + file.string()));
@@ -133,7 +136,8 @@ ExitCode run(const World& world, const Arguments& arguments) {
     if (values.count("device") > 0) {
       taken.push_back(shipped_or_file("devices", "device", values["device"].as<std::string>()));
     }
-    taken.insert(taken.end(), {output, fs::path(output) += ".sha256"});
+    taken.insert(taken.end(),
+                 {output, fs::path(output) += ".sha256", "/dev/stdout", "/dev/stderr"});
     check_rejects(*rejects, taken);
   }
   const bool strict = values.count("strict") > 0;

@@ -89,14 +89,25 @@ def test_rejects_replace_nothing_but_earlier_ones():
     for name in ("a.csv", "link.csv", "hard.csv", "mine.toml", "device.toml", "c.h5", "c.h5.sha256",
                  "other.h5", "notes.txt", "./a.csv"):
         refused(name, f"--rejects {name}: it exists and is no list of rejects: name another file")
-    refused("/dev/stdout", "--rejects /dev/stdout: no regular file")
-    refused("/dev/null", "--rejects /dev/null: no regular file")
+    refused("/dev/stdout", "/dev/stdout: a pipe or device")
+    refused("/dev/null", "/dev/null: a pipe or device")
     refused(".", "a directory")
     refused("-", "--rejects -: expected the name of a file")
     for name in ("d.h5", "d.h5.sha256", "../" + os.path.basename(os.getcwd()) + "/d.h5"):
         done = importing("a.csv", code=2, corpus="d.h5", more=["--rejects", name])
         check("this import uses that file" in done.stderr and not os.path.exists("d.h5"), done.stderr)
     check("--output -: expected" in importing("a.csv", code=2, corpus="-").stderr, "-o -")
+
+    with open("out.csv", "wb") as out:  # empty, as a list of rejects may be, but in use
+        done = subprocess.run([FORECOST, "corpus", "import", "a.csv", "--mapping", "mine.toml", "--device",
+                               "k80", "-o", "d.h5", "--rejects", "out.csv"], stdout=out, check=False,
+                              stderr=subprocess.PIPE, text=True)
+    check(done.returncode == 2 and "as /dev/stdout: name another" in done.stderr, done.stderr)
+    with subprocess.Popen(["cat", "a.csv"], stdout=subprocess.PIPE) as cat:
+        done = subprocess.run([FORECOST, "corpus", "import", "/dev/stdin", "--mapping", "mine.toml", "--device",
+                               "k80", "-o", "d.h5", "--rejects", "piped.csv"], stdin=cat.stdout,
+                              capture_output=True, check=False, text=True)
+    check(done.returncode == 0 and os.path.exists("piped.csv"), done.stderr)
 
     importing("a.csv", corpus="e.h5", more=["--rejects", "bad.csv"])
     check(len(pathlib.Path("bad.csv").read_text().splitlines()) == 2, "a list of one")
