@@ -9,6 +9,7 @@
 #include "core/log.hpp"
 #include "core/stop.hpp"
 #include "core/version.hpp"
+#include "data/text.hpp"
 #include "mpi/agree.hpp"
 #include "mpi/world.hpp"
 
@@ -23,17 +24,7 @@ void print_usage(std::ostream& out) {
 }
 
 /// One line for a terminal, whatever names of files or devices hold.
-std::string one_line(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      line += fmt::format("\\x{:02x}", c);
-    } else {
-      line += c;
-    }
-  }
-  return line;
-}
+std::string one_line(const std::exception& error) { return shown(error.what(), std::string::npos); }
 
 ExitCode dispatch(const World& world, const std::vector<std::string>& arguments) {
   const std::string name = arguments.empty() ? "--help" : arguments.front();
@@ -72,8 +63,7 @@ int main(int argc, char** argv) {
     } catch (const AgreedError& error) {
       // All ranks are here: an orderly end with one message, instead of an abort with one each.
       code = static_cast<int>(error.code());
-      if (world.rank() == 0)
-        std::cerr << "forecost: error: " << cli::one_line(error.what()) << "\n";
+      if (world.rank() == 0) std::cerr << "forecost: error: " << cli::one_line(error) << "\n";
     } catch (const std::exception& error) {
       code = static_cast<int>(exit_code_of(error));
       if (world.size() > 1) {
@@ -83,10 +73,10 @@ int main(int argc, char** argv) {
         // us.
         if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
         std::cerr << fmt::format("forecost: error: rank {}: {}\n", world.rank(),
-                                 cli::one_line(error.what()));
+                                 cli::one_line(error));
         world.abort(code);
       }
-      std::cerr << "forecost: error: " << cli::one_line(error.what()) << "\n";
+      std::cerr << "forecost: error: " << cli::one_line(error) << "\n";
     }
     // Results that went nowhere (a full disk, a closed pipe) are no success.
     if (!std::cout.flush()) {
@@ -98,7 +88,7 @@ int main(int argc, char** argv) {
     world.barrier();
   } catch (const std::exception& error) {
     code = static_cast<int>(exit_code_of(error));
-    std::cerr << "forecost: error: " << cli::one_line(error.what()) << "\n";
+    std::cerr << "forecost: error: " << cli::one_line(error) << "\n";
   }
   return code;
 }

@@ -58,10 +58,6 @@ void check_text_output(const fs::path& file, std::string_view option, std::strin
                        const std::function<bool(const std::string& first_line)>& is_earlier) {
   check_output(file);
   if (!fs::exists(file)) return;
-  if (!fs::is_regular_file(file)) {
-    throw UsageError(
-        fmt::format("{} {}: no regular file, expected the name of one", option, file.string()));
-  }
   constexpr std::size_t most = std::size_t{1} << 24;  // a line with very many samples
   if (fs::file_size(file) > 0 && !is_earlier(first_line(file, most))) {
     throw UsageError(fmt::format("{} {}: it exists and is no {}: name another file", option,

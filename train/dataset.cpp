@@ -117,8 +117,7 @@ class Repeats {
     if (example.seconds == row.time.median_s) return false;
     if (known.run_id != row.run_id) {
       if (conflicts_++ == 0) {
-        first_ = fmt::format("{}: run {} has {:.6g} s, run {} has {:.6g} s", row_key(row),
-                             known.run_id, example.seconds, row.run_id, row.time.median_s);
+        first_ = conflict_line(row, known.run_id, example.seconds);
       }
     } else if (row.started_unix_s > known.started_unix_s) {
       example.seconds = row.time.median_s;

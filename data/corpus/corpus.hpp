@@ -30,9 +30,6 @@ struct Corpus {
   std::vector<Run> runs;
   Rows rows;
   std::vector<std::string> history;  ///< one line per change, oldest first
-
-  /// Throws DataError for a dangling id.
-  const Device& device(const std::string& id) const;
 };
 
 /// Writes FILE and FILE.sha256 beside it: temporary file, fsync, rename. Throws EnvironmentError.

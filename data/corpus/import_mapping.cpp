@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "core/file.hpp"
+#include "data/corpus/fields.hpp"
 #include "data/corpus/import_expression.hpp"
 #include "data/text.hpp"
 #include "data/toml_layer.hpp"
@@ -267,28 +270,17 @@ struct QuantityField {
   std::string_view name;
   double& (*of)(Measurement& row);
 };
-constexpr std::array<QuantityField, 15> time_fields{{
-    {"min_s", [](Measurement& row) -> double& { return row.time.min_s; }},
-    {"q1_s", [](Measurement& row) -> double& { return row.time.q1_s; }},
-    {"median_s", [](Measurement& row) -> double& { return row.time.median_s; }},
-    {"q3_s", [](Measurement& row) -> double& { return row.time.q3_s; }},
-    {"max_s", [](Measurement& row) -> double& { return row.time.max_s; }},
-    {"mean_s", [](Measurement& row) -> double& { return row.time.mean_s; }},
-    {"stdev_s", [](Measurement& row) -> double& { return row.time.stdev_s; }},
-    {"host_s", [](Measurement& row) -> double& { return row.host_s; }},
-    {"allocate_s", [](Measurement& row) -> double& { return row.allocate_s; }},
-    {"plan_s", [](Measurement& row) -> double& { return row.plan_s; }},
-    {"reorder_s", [](Measurement& row) -> double& { return row.reorder_s; }},
-    {"first_run_s", [](Measurement& row) -> double& { return row.first_run_s; }},
-    {"warmup_s", [](Measurement& row) -> double& { return row.warmup_s; }},
-    {"sampling_s", [](Measurement& row) -> double& { return row.sampling_s; }},
-    {"started_unix_s", [](Measurement& row) -> double& { return row.started_unix_s; }},
-}};
-constexpr std::array<QuantityField, 3> byte_fields{{
-    {"memory_bytes", [](Measurement& row) -> double& { return row.memory_bytes; }},
-    {"workspace_bytes", [](Measurement& row) -> double& { return row.workspace_bytes; }},
-    {"flush_bytes", [](Measurement& row) -> double& { return row.flush_bytes; }},
-}};
+/// The fields that are quantities of that unit.
+std::vector<QuantityField> fields_in(std::string_view units) {
+  std::vector<QuantityField> fields;
+  for_each_field([&](const char* name, const char* of_units, auto get) {
+    using Value = std::decay_t<decltype(get(std::declval<Measurement&>()))>;
+    if constexpr (std::is_same_v<Value, double>) {
+      if (of_units == units) fields.push_back({name, get});
+    }
+  });
+  return fields;
+}
 struct CountField {
   std::string_view name;
   std::int64_t& (*of)(Measurement& row);
@@ -309,8 +301,9 @@ std::vector<std::string> names_of(const Fields& fields) {
 }
 
 void read_times(const TomlValue& time, ImportMapping& mapping) {
-  time.only(names_of(time_fields));
-  for (const QuantityField& field : time_fields) {
+  const auto fields = fields_in("s");
+  time.only(names_of(fields));
+  for (const QuantityField& field : fields) {
     if (const TomlValue* value = time.find(field.name)) {
       mapping.quantities.push_back({field.name, field.of, read_quantity(*value, time_units)});
     }
@@ -322,6 +315,7 @@ void read_times(const TomlValue& time, ImportMapping& mapping) {
 }
 
 void read_measurement(const TomlValue& measurement, ImportMapping& mapping) {
+  const auto byte_fields = fields_in("B");
   auto known = names_of(count_fields);
   for (const auto& name : names_of(byte_fields)) known.push_back(name);
   for (const char* name : {"protocol", "status", "reason", "implementation"}) {

@@ -34,4 +34,7 @@ inline std::string column_name(std::string_view field, std::int64_t schema_versi
   return std::string(schema_version == 1 ? name_in_version_1(field) : field);
 }
 
+/// A stand-in for a layer that is not read.
+Layer smallest_layer(const Operator& op);
+
 }  // namespace forecost::layout

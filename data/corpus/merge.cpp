@@ -63,6 +63,19 @@ bool started_later(const Measurement& a, const Measurement& b) {
          (!std::isfinite(b.started_unix_s) || a.started_unix_s > b.started_unix_s);
 }
 
+/// Keeps the rows for which keep(row, its index, how many were kept before it), in order; they move
+/// up in place.
+template <class Keep>
+void compact(Rows& rows, Keep keep) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!keep(rows[i], i, kept)) continue;
+    if (kept != i) rows[kept] = std::move(rows[i]);
+    ++kept;
+  }
+  rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(kept), rows.end());
+}
+
 std::vector<fs::path> sorted_entries(const fs::path& directory) {
   std::vector<fs::path> entries;
   try {
@@ -76,6 +89,12 @@ std::vector<fs::path> sorted_entries(const fs::path& directory) {
 }
 
 }  // namespace
+
+std::string conflict_line(const Measurement& row, std::string_view known_run_id,
+                          double known_median_s) {
+  return fmt::format("{}: run {} has {:.6g} s, run {} has {:.6g} s", row_key(row), known_run_id,
+                     known_median_s, row.run_id, row.time.median_s);
+}
 
 Merger::Merger(Corpus& into, OnConflict on_conflict) : into_(into), on_conflict_(on_conflict) {
   Corpus given = std::move(into_);
@@ -149,17 +168,11 @@ void Merger::add(Rows&& from) {
   if (rows.empty() && rows.capacity() < from.size()) {
     // Moving a million rows takes longer than looking them up: the first ones stay where they are.
     rows = std::move(from);
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::size_t index = index_of(rows[i], kept);
-      if (index < kept) {
-        settle(index, std::move(rows[i]));
-      } else {
-        if (kept != i) rows[kept] = std::move(rows[i]);
-        ++kept;
-      }
-    }
-    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(kept), rows.end());
+    compact(rows, [&](Measurement& row, std::size_t, std::size_t kept) {
+      const std::size_t index = index_of(row, kept);
+      if (index < kept) settle(index, std::move(row));
+      return index == kept;
+    });
     return;
   }
   const std::size_t size = rows.size() + from.size();
@@ -196,9 +209,7 @@ void Merger::replace(std::size_t index, Measurement row) {
 
 void Merger::conflict(std::size_t index, Measurement row) {
   Measurement& known = into_.rows[index];
-  conflicts_.push_back(fmt::format("{}: run {} has {:.6g} s, run {} has {:.6g} s", row_key(row),
-                                   known.run_id, known.time.median_s, row.run_id,
-                                   row.time.median_s));
+  conflicts_.push_back(conflict_line(row, known.run_id, known.time.median_s));
   in_conflict_.insert(index);
   switch (on_conflict_) {
     case OnConflict::refuse:
@@ -244,21 +255,14 @@ void Merger::finish() {
       double& last_s = last_ok_s.try_emplace(task_and_replicate_hash(row), start_s).first->second;
       last_s = std::max(last_s, start_s);
     }
-    Rows kept;
-    kept.reserve(into_.rows.size());
-    for (std::size_t i = 0; i < into_.rows.size(); ++i) {
-      Measurement& row = into_.rows[i];
-      if (is_failure(row)) {
-        const auto ok = last_ok_s.find(task_and_replicate_hash(row));
-        if (ok != last_ok_s.end() && !(row.started_unix_s > ok->second)) {
-          if (i < rows_before_) changed_ = true;
-          continue;
-        }
-      }
-      if (i >= rows_before_) changed_ = true;
-      kept.push_back(std::move(row));
-    }
-    into_.rows = std::move(kept);
+    compact(into_.rows, [&](const Measurement& row, std::size_t index, std::size_t) {
+      const auto ok =
+          is_failure(row) ? last_ok_s.find(task_and_replicate_hash(row)) : last_ok_s.end();
+      const bool superseded = ok != last_ok_s.end() && !(row.started_unix_s > ok->second);
+      // One of before is gone, or a new one stays.
+      if (superseded == (index < rows_before_)) changed_ = true;
+      return !superseded;
+    });
   } else {
     changed_ = changed_ || into_.rows.size() > rows_before_;
   }

@@ -86,6 +86,10 @@ class Merger {
   bool changed_ = false;
 };
 
+/// "KEY: run A has 1 s, run B has 2 s", of a row and what another run has for its key.
+std::string conflict_line(const Measurement& row, std::string_view known_run_id,
+                          double known_median_s);
+
 struct MergeOptions {
   OnConflict on_conflict = OnConflict::refuse;
   /// How long to wait for another merge into the same file, seconds.

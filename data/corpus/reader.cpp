@@ -32,6 +32,14 @@ std::set<std::string> layout::columns_of(const Operator& op, std::int64_t schema
   return names;
 }
 
+Layer layout::smallest_layer(const Operator& op) {
+  std::vector<std::int64_t> values;
+  for (const ParameterInfo& parameter : op.parameters) {
+    values.push_back(parameter.default_value.value_or(parameter.min));
+  }
+  return Layer::of_values(op, values);
+}
+
 namespace {
 
 using namespace layout;
@@ -233,15 +241,6 @@ class SampleLoader {
   std::string place_;
   std::size_t count_;
 };
-
-/// A stand-in for a layer that is not read.
-Layer smallest_layer(const Operator& op) {
-  std::vector<std::int64_t> values;
-  for (const ParameterInfo& parameter : op.parameters) {
-    values.push_back(parameter.default_value.value_or(parameter.min));
-  }
-  return Layer::of_values(op, values);
-}
 
 std::vector<Loader> loaders_of(const h5::Group& group, const Operator& op, std::size_t count,
                                const std::set<std::string>& columns, std::int64_t schema_version) {

@@ -19,6 +19,7 @@
 #include "data/corpus/fields.hpp"
 #include "data/corpus/frames.hpp"
 #include "data/corpus/journal.hpp"
+#include "data/corpus/layout.hpp"
 #include "data/corpus/merge.hpp"
 #include "data/corpus/reader.hpp"
 #include "data/h5/h5.hpp"
@@ -773,11 +774,7 @@ TEST_F(CorpusFiles, AScanReadsChosenColumnsOfChosenRows) {
 TEST_F(CorpusFiles, EveryOperatorHasASmallestLayer) {
   // The stand-in of a scan that does not read layers.
   for (const Operator* op : operators()) {
-    std::vector<std::int64_t> values;
-    for (const ParameterInfo& parameter : op->parameters) {
-      values.push_back(parameter.default_value.value_or(parameter.min));
-    }
-    EXPECT_NO_THROW(Layer::of_values(*op, values)) << op->name;
+    EXPECT_NO_THROW(layout::smallest_layer(*op)) << op->name;
   }
 }
 
