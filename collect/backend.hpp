@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collect/reference/reference.hpp"
 #include "data/device.hpp"
 #include "data/measurement.hpp"
 
@@ -51,6 +52,9 @@ class PreparedCase {
   virtual void make_cold() = 0;
   /// Of the result; NaN or infinite if the result has a value that is.
   virtual double checksum() = 0;
+  /// Operands and results of the last run, for a reference to be compared with; empty where the
+  /// backend cannot show them.
+  virtual Operands operands() { return {}; }
 };
 
 /// What to open: which cores or devices of this host.

@@ -12,10 +12,9 @@
 #include "collect/backends/cpu/cores.hpp"
 #include "collect/backends/cpu/cpu_case.hpp"
 #include "collect/backends/cpu/probe.hpp"
+#include "collect/backends/cpu/recipe.hpp"
 #include "core/hash.hpp"
 #include "core/version.hpp"
-#include "data/operators/conv2d.hpp"
-#include "data/operators/dense.hpp"
 
 namespace forecost {
 namespace {
@@ -119,12 +118,13 @@ class CpuBackend final : public TimingBackend {
 
   std::optional<std::string> unsupported(const Task& task) const override {
     const Operator& op = task.layer.op();
-    if (&op != &dense_operator && &op != &conv2d_operator) {
-      return fmt::format("the cpu backend has no operator {}", op.name);
-    }
-    if (task.pass == Pass::backward || task.pass == Pass::training_step || !op.has(task.pass)) {
+    if (!op.has(task.pass)) return fmt::format("{} has no pass {}", op.name, name_of(task.pass));
+    if (task.pass == Pass::training_step) {
       return fmt::format("the cpu backend measures the passes of {} apart, not as {}", op.name,
                          name_of(task.pass));
+    }
+    if (task.pass != Pass::update && find_cpu_operator(op.name) == nullptr) {
+      return fmt::format("the cpu backend has no operator {}", op.name);
     }
     if (task.dtype == DType::bf16 && !cpu_has_bf16()) {
       return "this CPU has no bf16 instructions; oneDNN would emulate them";
@@ -145,8 +145,7 @@ class CpuBackend final : public TimingBackend {
 
   std::unique_ptr<PreparedCase> prepare(const Task& task, std::uint64_t seed) override {
     const CaseContext context{engine_, arena_, pool_, flush_, free_memory_bytes()};
-    return task.pass == Pass::update ? prepare_update_case(context, task, seed)
-                                     : prepare_layer_case(context, task, seed);
+    return prepare_case(context, task, seed);
   }
 
   double now_s() const override {

@@ -4,7 +4,7 @@
 
 #include "collect/backend.hpp"
 #include "collect/backends/cpu/memory.hpp"
-#include "collect/backends/cpu/primitives.hpp"
+#include "collect/backends/cpu/onednn_compat.hpp"
 
 namespace forecost::cpu {
 
@@ -17,17 +17,9 @@ struct CaseContext {
   double free_memory_bytes;
 };
 
-/// One case at a time: they share the arena. Throws CaseRefused.
-std::unique_ptr<PreparedCase> prepare_layer_case(const CaseContext& context, const Task& task,
-                                                 std::uint64_t seed);
-std::unique_ptr<PreparedCase> prepare_update_case(const CaseContext& context, const Task& task,
-                                                  std::uint64_t seed);
-
-/// For tests: a layer case whose operands and results can be seen in plain layout, as f32.
-class LayerCase : public PreparedCase {
- public:
-  /// By oneDNN's argument number, DNNL_ARG_SRC...; empty if the pass has no such operand.
-  virtual std::vector<float> operand(int argument) const = 0;
-};
+/// A task with memory, values and everything planned. One case at a time: they share the arena.
+/// Throws CaseRefused.
+std::unique_ptr<PreparedCase> prepare_case(const CaseContext& context, const Task& task,
+                                           std::uint64_t seed);
 
 }  // namespace forecost::cpu

@@ -41,7 +41,7 @@ double best_flops(const dnnl::engine& engine, Arena& arena, const RandomPool& po
   Flush flush;
   const CaseContext context{engine, arena, pool, flush, 1e18};
   const Task task{layer, Pass::forward, dtype};
-  const auto prepared = prepare_layer_case(context, task, 1);
+  const auto prepared = prepare_case(context, task, 1);
   return task.work().flops / best_of(budget_s, 2, [&] { prepared->run(1); });
 }
 
@@ -165,7 +165,7 @@ void probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& po
     {
       Flush flush;
       const CaseContext context{engine, arena, pool, flush, 1e18};
-      const auto prepared = prepare_layer_case(context, Task{smallest}, 1);
+      const auto prepared = prepare_case(context, Task{smallest}, 1);
       launch_s = std::min(launch_s, best_of(budget_s / 4, 10, [&] { prepared->run(100); }) / 100);
     }
     arena.reset(memory_probe_bytes);

@@ -1,0 +1,117 @@
+#include "collect/backends/cpu/cpu_case.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "collect/backends/cpu/probe.hpp"
+#include "collect/backends/cpu/recipe.hpp"
+
+namespace forecost::cpu {
+namespace {
+
+/// Small shapes of every operator that the backend has, odd ones among them: what does not fill the
+/// library's blocks, asymmetric padding, groups.
+constexpr const char* layers[] = {
+    "dense batch=3 in_features=5 out_features=7",
+    "dense batch=16 in_features=33 out_features=64 bias=0 activation=relu",
+    "dense batch=4 in_features=20 out_features=9 activation=sigmoid",
+    "dense batch=4 in_features=20 out_features=9 activation=tanh",
+    "conv2d batch=2 in_channels=3 out_channels=5 in_h=9 in_w=7 kernel_h=3 kernel_w=3",
+    // Same padding, stride and activation; 17 channels do not fill the library's blocks.
+    "conv2d batch=2 in_channels=17 out_channels=16 in_h=8 in_w=8 kernel_h=3 kernel_w=3 stride_h=2 "
+    "stride_w=2 pad_bottom=1 pad_right=1 activation=relu",
+    "conv2d batch=1 in_channels=8 out_channels=8 in_h=10 in_w=9 kernel_h=3 kernel_w=2 pad_top=2 "
+    "pad_left=1 dilation_h=2 dilation_w=3 bias=0 activation=tanh",
+    "conv2d batch=2 in_channels=8 out_channels=12 in_h=6 in_w=6 kernel_h=3 kernel_w=3 groups=4 "
+    "pad_top=1 pad_bottom=1 pad_left=1 pad_right=1 activation=sigmoid",
+    // Depthwise.
+    "conv2d batch=2 in_channels=16 out_channels=16 in_h=7 in_w=7 kernel_h=3 kernel_w=3 groups=16 "
+    "pad_top=1 pad_bottom=1 pad_left=1 pad_right=1 activation=relu",
+};
+
+class Cases : public ::testing::TestWithParam<const char*> {
+ protected:
+  void check(DType dtype) {
+    const Layer layer = Layer::parse(GetParam());
+    for (const Pass pass : layer.op().passes) {
+      const Task task{layer, pass, dtype};
+      if (!has_reference(task)) continue;
+      SCOPED_TRACE(task_text(task));
+      std::unique_ptr<PreparedCase> prepared;
+      try {
+        prepared = prepare_case(context_, task, 42);
+      } catch (const CaseRefused& refused) {
+        ASSERT_EQ(refused.status(), Status::unsupported) << refused.what();
+        ASSERT_EQ(dtype, DType::bf16) << "f32 is there for everything: " << refused.what();
+        continue;
+      }
+      prepared->run(1);
+      prepared->run(2);  // a pass overwrites its result, it does not add to it
+      const Deviation deviation = deviation_from_reference(task, prepared->operands());
+      EXPECT_FALSE(deviation.result.empty());
+      EXPECT_LT(deviation.relative, reference_tolerance(dtype)) << deviation.result;
+      const double checksum = prepared->checksum();
+      EXPECT_TRUE(std::isfinite(checksum));
+      prepared->run(1);
+      EXPECT_EQ(prepared->checksum(), checksum);
+      EXPECT_GT(prepared->info().memory_bytes, 0);
+      EXPECT_FALSE(prepared->info().implementation.empty());
+    }
+  }
+
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  Arena arena_;
+  RandomPool pool_;
+  Flush flush_;
+  CaseContext context_{engine_, arena_, pool_, flush_, 1e9};
+};
+
+TEST_P(Cases, AgreeWithNestedLoopsInF32) { check(DType::f32); }
+TEST_P(Cases, AgreeWithNestedLoopsInBf16) {
+  if (!cpu_has_bf16()) GTEST_SKIP() << "this CPU has no bf16 instructions";
+  check(DType::bf16);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, Cases, ::testing::ValuesIn(layers), [](const auto& layer) {
+  const std::string text = layer.param;
+  return text.substr(0, text.find(' ')) + std::to_string(layer.index);
+});
+
+TEST(CpuCase, RefusesWhatDoesNotFit) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  Arena arena;
+  const RandomPool pool;
+  Flush flush;
+  const CaseContext context{engine, arena, pool, flush, 1000};
+  const Layer layer("dense", {{"batch", 64}, {"in_features", 64}, {"out_features", 64}});
+  try {
+    prepare_case(context, Task{layer}, 1);
+    FAIL() << "1000 bytes were enough";
+  } catch (const CaseRefused& refused) {
+    EXPECT_EQ(refused.status(), Status::skipped_memory);
+  }
+}
+
+TEST(CpuCase, AnUpdateHasTheSameChecksumHoweverOftenItRan) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  Arena arena;
+  const RandomPool pool;
+  Flush flush;
+  const CaseContext context{engine, arena, pool, flush, 1e9};
+  const Layer layer("dense", {{"batch", 1}, {"in_features", 30}, {"out_features", 9}});
+  for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam}) {
+    const auto prepared =
+        prepare_case(context, Task{layer, Pass::update, DType::f32, optimizer}, 3);
+    prepared->run(1);
+    const double checksum = prepared->checksum();
+    prepared->run(5);
+    EXPECT_EQ(prepared->checksum(), checksum) << name_of(optimizer);
+    const Operands before = prepared->operands();
+    prepared->run(1);
+    EXPECT_NE(prepared->operands(), before) << "the step changed nothing";
+  }
+}
+
+}  // namespace
+}  // namespace forecost::cpu
