@@ -76,19 +76,23 @@ void print_info(const Corpus& corpus, const fs::path& file) {
                  format_si(d.bandwidth_bytes_per_s(), "B/s"), d.uuid});
   }
   std::cout << devices.str() << "\n";
-  for (const Environment& environment : corpus.environments) {
-    std::cout << "environment " << environment.id() << ":";
+  const auto tell = [](const char* what, const std::string& id, const auto& facts) {
+    std::cout << what << " " << id << ":";
     const char* separator = " ";
-    for (const auto& [name, value] : environment.facts) {
+    for (const auto& [name, value] : facts) {
       std::cout << fmt::format("{}{}={}", separator, name, value);
       separator = "; ";
     }
     std::cout << "\n";
+  };
+  for (const auto& environment : corpus.environments) {
+    tell("environment", environment.id(), environment.facts);
   }
+  for (const auto& group : corpus.groups) tell("group", group.id(), group.facts);
   for (const SweepRecord& sweep : corpus.sweeps) {
     std::cout << fmt::format("sweep {}: {}\n", sweep.id, sweep.name);
   }
-  for (const Run& run : corpus.runs) std::cout << fmt::format("run {}\n", run.id);
+  for (const Run& run : corpus.runs) tell("run", run.id, run.facts);
   for (const auto& line : corpus.history) std::cout << "history " << line << "\n";
 }
 

@@ -47,11 +47,18 @@ TimingSummary summarize(std::vector<double> samples) {
   return s;
 }
 
-std::string Environment::id() const {
+namespace {
+
+std::string id_of_facts(const std::map<std::string, std::string>& facts) {
   std::string text;
   for (const auto& [key, value] : facts) text += key + "=" + value + "\n";
   return short_id(text);
 }
+
+}  // namespace
+
+std::string Environment::id() const { return id_of_facts(facts); }
+std::string GangRecord::id() const { return id_of_facts(facts); }
 
 std::string task_text(const Task& task) {
   return fmt::format("{} {} {} {} {} {}", name_of(task.pass), name_of(task.dtype),
@@ -73,8 +80,9 @@ std::string task_key(const Task& task, std::string_view device_class) {
 }
 
 std::string row_key(const Measurement& row) {
-  return fmt::format("{} {} {} {} {}", task_key(row.task, row.device_class), row.device_id,
-                     row.environment_id, name_of(row.protocol), row.replicate);
+  return fmt::format("{} {} {}{}{} {} {}", task_key(row.task, row.device_class), row.device_id,
+                     row.environment_id, row.group_id.empty() ? "" : " ", row.group_id,
+                     name_of(row.protocol), row.replicate);
 }
 
 }  // namespace forecost

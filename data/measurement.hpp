@@ -47,17 +47,24 @@ struct Run {
   std::map<std::string, std::string> facts;
 };
 
+/// Devices that did a task together: of a collective.
+struct GangRecord {
+  std::map<std::string, std::string> facts;  ///< members (device ids, in order), hosts, nodes
+  std::string id() const;                    ///< short hash of the facts
+};
+
 /// One timing summary with exactly one status: a row of the corpus.
 struct Measurement {
   Task task;
   std::string device_class{};
   std::string device_id{}, environment_id{}, run_id{};
+  std::string group_id{};  ///< of a collective: the devices that it ran on; device_id is the first
   Protocol protocol = Protocol::host_clock;
   std::int64_t replicate = 0;  ///< 0 for the planned measurement, 1.. for deliberate repeats
   Status status = Status::ok;
   std::string reason{};  ///< of every status but ok; one line
 
-  TimingSummary time{};                 ///< what the model is trained on
+  TimingSummary time{};                ///< what the model is trained on
   double host_s = TimingSummary::nan;  ///< launch to completion on the host's clock, median
   StopReason stop_reason = StopReason::none;
   std::int64_t runs_per_sample = 1;  ///< back-to-back runs in one clock pair; times are per run
@@ -67,13 +74,13 @@ struct Measurement {
   double memory_bytes = TimingSummary::nan;  ///< all tensors and workspace
   double workspace_bytes = TimingSummary::nan;
   double flush_bytes = TimingSummary::nan;  ///< touched between samples when cold
-  std::string implementation{};              ///< as the library names what ran
+  std::string implementation{};             ///< as the library names what ran
   std::uint64_t seed = 0;                   ///< of the operands' values
   double checksum = TimingSummary::nan;     ///< of the result
   double started_unix_s = TimingSummary::nan;
   std::int64_t concurrent_ranks = 0;  ///< others measuring on the same host meanwhile
-  std::int64_t source_line = 0;  ///< of the table it was imported from; 0 of what was measured
-  std::vector<float> samples_s{};      ///< raw, in order
+  std::int64_t source_line = 0;       ///< of the table it was imported from; 0 of what was measured
+  std::vector<float> samples_s{};     ///< raw, in order
 };
 
 /// "forward f32 cold heuristic conv2d batch=..": canonical text of a task.

@@ -12,9 +12,9 @@
 namespace forecost {
 
 /// 1: dense and conv2d. 2: imported tables (source_line; matmul, layer_norm, softmax, elementwise,
-/// activation), and `n` became sample_count. Older ones are read, what they lack has its default;
-/// newer ones are refused.
-inline constexpr int corpus_schema_version = 2;
+/// activation), and `n` became sample_count. 3: groups of devices (group_id). Older ones are read,
+/// what they lack has its default; newer ones are refused.
+inline constexpr int corpus_schema_version = 3;
 
 struct SweepRecord {
   std::string id, name, text;
@@ -26,6 +26,7 @@ using Rows = std::vector<Measurement, HugePageAllocator<Measurement>>;
 struct Corpus {
   std::vector<Device> devices;  ///< found by Device::id()
   std::vector<Environment> environments;
+  std::vector<GangRecord> groups;
   std::vector<SweepRecord> sweeps;
   std::vector<Run> runs;
   Rows rows;

@@ -20,6 +20,7 @@ void for_each_field(Visit visit) {
   visit("device_id", "", [](auto& row) -> auto& { return row.device_id; });
   visit("environment_id", "", [](auto& row) -> auto& { return row.environment_id; });
   visit("run_id", "", [](auto& row) -> auto& { return row.run_id; });
+  visit("group_id", "", [](auto& row) -> auto& { return row.group_id; });
   visit("protocol", "", [](auto& row) -> auto& { return row.protocol; });
   visit("replicate", "", [](auto& row) -> auto& { return row.replicate; });
   visit("status", "", [](auto& row) -> auto& { return row.status; });

@@ -48,6 +48,10 @@ void Journal::append(const Device& device) {
 void Journal::append(const Environment& environment) {
   append_record(static_cast<char>(RecordKind::environment), encode(environment));
 }
+void Journal::append(const GangRecord& group) {
+  append_record(static_cast<char>(RecordKind::group), encode(group));
+}
+
 void Journal::append(const SweepRecord& sweep) {
   append_record(static_cast<char>(RecordKind::sweep), encode(sweep));
 }

@@ -24,6 +24,7 @@ class Journal {
   // written before stays readable.
   void append(const Device& device);
   void append(const Environment& environment);
+  void append(const GangRecord& group);
   void append(const SweepRecord& sweep);
   void append(const Run& run);
   void append(const Measurement& row);

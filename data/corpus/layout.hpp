@@ -22,7 +22,8 @@ inline constexpr const char* samples = "samples_s";
 
 /// Every other group is an operator.
 inline bool is_table(std::string_view group) {
-  return group == "devices" || group == "environments" || group == "runs" || group == "sweeps";
+  return group == "devices" || group == "environments" || group == "groups" || group == "runs" ||
+         group == "sweeps";
 }
 
 /// The names of all datasets in the group of an operator, in a file of that schema version:

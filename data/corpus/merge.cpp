@@ -102,6 +102,7 @@ Merger::Merger(Corpus& into, OnConflict on_conflict) : into_(into), on_conflict_
   add(std::move(given));
   before_ = {.devices = into_.devices,
              .environments = into_.environments,
+             .groups = into_.groups,
              .sweeps = into_.sweeps,
              .runs = into_.runs};
   rows_before_ = into_.rows.size();
@@ -113,6 +114,9 @@ void Merger::add(Corpus from) {
     if (environments_.insert(environment.id()).second) {
       into_.environments.push_back(std::move(environment));
     }
+  }
+  for (GangRecord& group : from.groups) {
+    if (groups_.insert(group.id()).second) into_.groups.push_back(std::move(group));
   }
   for (SweepRecord& sweep : from.sweeps) {
     if (sweeps_.insert(sweep.id).second) into_.sweeps.push_back(std::move(sweep));
@@ -268,6 +272,7 @@ void Merger::finish() {
   }
   changed_ = changed_ || !same_records(before_.devices, into_.devices) ||
              !same_records(before_.environments, into_.environments) ||
+             !same_records(before_.groups, into_.groups) ||
              !same_records(before_.sweeps, into_.sweeps) || !same_records(before_.runs, into_.runs);
 }
 
@@ -296,6 +301,7 @@ Corpus read_journals(const fs::path& run_directory) {
     };
     move_to(all.devices, one.devices);
     move_to(all.environments, one.environments);
+    move_to(all.groups, one.groups);
     move_to(all.sweeps, one.sweeps);
     move_to(all.runs, one.runs);
     move_to(all.rows, one.rows);

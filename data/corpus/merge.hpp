@@ -74,7 +74,7 @@ class Merger {
   Corpus& into_;
   OnConflict on_conflict_;
   std::unordered_map<std::string, std::size_t> devices_, runs_;
-  std::unordered_set<std::string> environments_, sweeps_;
+  std::unordered_set<std::string> environments_, groups_, sweeps_;
   KeyIndex ok_rows_, failures_;
   /// For the median: all rows that were ever in conflict, by the index of the one kept so far.
   std::map<std::size_t, std::vector<Measurement>> candidates_;

@@ -360,6 +360,12 @@ CorpusReader::CorpusReader(const fs::path& file_or_run_directory, const Problem&
   for (std::size_t i = 0; i < environments.size(); ++i) {
     tables_.environments.push_back({facts("environments", i, environments[i])});
   }
+  if (schema_version_ >= 3) {
+    const auto gangs = file_.group("groups").read_strings("facts_json");
+    for (std::size_t i = 0; i < gangs.size(); ++i) {
+      tables_.groups.push_back({facts("groups", i, gangs[i])});
+    }
+  }
   const auto run_ids = file_.group("runs").read_strings("id");
   const auto run_facts = file_.group("runs").read_strings("facts_json");
   require_size(run_facts, run_ids.size(), name_ + ": /runs/facts_json");

@@ -83,6 +83,8 @@ std::string encode(const Device& device) {
 
 std::string encode(const Environment& environment) { return cbor({{"facts", environment.facts}}); }
 
+std::string encode(const GangRecord& group) { return cbor({{"facts", group.facts}}); }
+
 std::string encode(const SweepRecord& sweep) {
   return cbor({{"id", sweep.id}, {"name", sweep.name}, {"text", sweep.text}});
 }
@@ -113,6 +115,9 @@ void decode_into(Corpus& corpus, char kind, std::string_view payload, const std:
         return;
       case RecordKind::environment:
         corpus.environments.push_back({from.at("facts").get<std::map<std::string, std::string>>()});
+        return;
+      case RecordKind::group:
+        corpus.groups.push_back({from.at("facts").get<std::map<std::string, std::string>>()});
         return;
       case RecordKind::sweep: {
         SweepRecord sweep;

@@ -11,10 +11,18 @@ namespace forecost {
 // takes its default and an unknown one is passed over, so journals outlive small changes of the
 // schema.
 
-enum class RecordKind : char { device = 'D', environment = 'E', sweep = 'S', run = 'R', row = 'M' };
+enum class RecordKind : char {
+  device = 'D',
+  environment = 'E',
+  group = 'G',
+  sweep = 'S',
+  run = 'R',
+  row = 'M'
+};
 
 std::string encode(const Device& device);
 std::string encode(const Environment& environment);
+std::string encode(const GangRecord& group);
 std::string encode(const SweepRecord& sweep);
 std::string encode(const Run& run);
 std::string encode(const Measurement& row);

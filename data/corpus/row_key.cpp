@@ -44,8 +44,8 @@ bool key_less(const Measurement& a, const Measurement& b) {
     const Task& t = row.task;
     return std::tuple(t.pass, t.dtype, t.optimizer, t.cache, t.policy,
                       std::string_view(row.device_class), std::string_view(row.device_id),
-                      std::string_view(row.environment_id), row.protocol, row.replicate,
-                      row.status == Status::ok);
+                      std::string_view(row.environment_id), std::string_view(row.group_id),
+                      row.protocol, row.replicate, row.status == Status::ok);
   };
   return rest(a) < rest(b);
 }
@@ -54,6 +54,7 @@ Hash128 row_key_hash(const Measurement& row) {
   std::string bytes = task_and_replicate(row);
   append_text(bytes, row.device_id);
   append_text(bytes, row.environment_id);
+  append_text(bytes, row.group_id);
   append_value(bytes, row.protocol);
   return hash128(bytes);
 }

@@ -121,6 +121,8 @@ class Checker {
         tables.devices, [](const Device& d) { return d.id(); }, "devices", twice);
     environments_ = ids_of(
         tables.environments, [](const Environment& e) { return e.id(); }, "environments", twice);
+    groups_ = ids_of(
+        tables.groups, [](const GangRecord& g) { return g.id(); }, "groups", twice);
     runs_ = ids_of(
         tables.runs, [](const Run& r) { return r.id; }, "runs", twice);
     if (once) {
@@ -142,6 +144,7 @@ class Checker {
     dangling("device_id", row.device_id, devices_);
     dangling("environment_id", row.environment_id, environments_);
     dangling("run_id", row.run_id, runs_);
+    if (!row.group_id.empty()) dangling("group_id", row.group_id, groups_);
     const auto device = class_of_.find(row.device_id);
     if (device != class_of_.end() && device->second != row.device_class) {
       complain(fmt::format("device_class '{}', but its device {} is of class '{}'",
@@ -160,7 +163,7 @@ class Checker {
   std::string file_;
   bool once_;
   std::vector<std::string>& problems_;
-  std::set<std::string> devices_, environments_, runs_;
+  std::set<std::string> devices_, environments_, groups_, runs_;
   std::map<std::string, std::string> class_of_;
   std::unordered_set<Hash128, HashOfHash128> ok_keys_, failure_keys_;
 };

@@ -179,6 +179,10 @@ void write_corpus(const Corpus& corpus, const fs::path& path) {
   environments.create_dimension(row_dimension, corpus.environments.size());
   write_texts(environments, "id", corpus.environments, [](const Environment& e) { return e.id(); });
   write_texts(environments, "facts_json", corpus.environments, facts_json);
+  h5::Group groups = file.create_group("groups");
+  groups.create_dimension(row_dimension, corpus.groups.size());
+  write_texts(groups, "id", corpus.groups, [](const GangRecord& g) { return g.id(); });
+  write_texts(groups, "facts_json", corpus.groups, facts_json);
   h5::Group runs = file.create_group("runs");
   runs.create_dimension(row_dimension, corpus.runs.size());
   write_texts(runs, "id", corpus.runs, [](const Run& r) { return r.id; });

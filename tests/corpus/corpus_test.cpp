@@ -59,6 +59,7 @@ Corpus small_corpus() {
   Corpus corpus;
   corpus.devices = {card("u1")};
   corpus.environments = {{{{"library", "1.0"}}}};
+  corpus.groups = {{{{"members", "a b"}, {"nodes", "1"}}}};
   corpus.sweeps = {{"s1", "sweep", "[sweep]\nname = \"ü\"\n"}};
   corpus.runs = {{"r1", {{"command", "forecost collect"}}}};
   for (const std::int64_t batch : {3, 1, 2}) corpus.rows.push_back(row_of(batch));
@@ -67,6 +68,7 @@ Corpus small_corpus() {
   conv.device_id = corpus.devices[0].id();
   conv.environment_id = corpus.environments[0].id();
   conv.run_id = "r1";
+  conv.group_id = corpus.groups[0].id();
   conv.status = Status::skipped_memory;
   conv.reason = "needs 3 GB";
   corpus.rows.push_back(conv);
@@ -145,6 +147,7 @@ TEST_F(CorpusFiles, FileHoldsEverything) {
   EXPECT_EQ(again.devices[0][Attribute::clock_hz], 1.5e9);
   EXPECT_FALSE(again.devices[0].has(Attribute::memory_bytes));
   EXPECT_EQ(again.environments[0].facts, corpus.environments[0].facts);
+  EXPECT_EQ(again.groups.at(0).facts, corpus.groups[0].facts);
   EXPECT_EQ(again.sweeps[0].text, corpus.sweeps[0].text);
   EXPECT_EQ(again.runs[0].facts, corpus.runs[0].facts);
   EXPECT_EQ(again.history, corpus.history);
@@ -161,6 +164,7 @@ TEST_F(CorpusFiles, JournalHoldsEverything) {
     Journal journal(directory / "journal-0");
     for (const auto& device : corpus.devices) journal.append(device);
     for (const auto& environment : corpus.environments) journal.append(environment);
+    for (const auto& group : corpus.groups) journal.append(group);
     for (const auto& sweep : corpus.sweeps) journal.append(sweep);
     for (const auto& run : corpus.runs) journal.append(run);
     for (const auto& row : corpus.rows) journal.append(row);
@@ -170,6 +174,7 @@ TEST_F(CorpusFiles, JournalHoldsEverything) {
   EXPECT_EQ(device_toml(again.devices.at(0)), device_toml(corpus.devices[0]));
   EXPECT_EQ(again.devices[0].id(), corpus.devices[0].id());
   EXPECT_EQ(again.environments.at(0).facts, corpus.environments[0].facts);
+  EXPECT_EQ(again.groups.at(0).facts, corpus.groups[0].facts);
   EXPECT_EQ(again.sweeps.at(0).text, corpus.sweeps[0].text);
   EXPECT_EQ(again.runs.at(0).facts, corpus.runs[0].facts);
 }
@@ -366,7 +371,7 @@ TEST_F(CorpusFiles, ForeignFilesAreRefused) {
     file.set_attribute("schema", "forecost-corpus");
     file.set_attribute("schema_version", std::int64_t{corpus_schema_version});
     file.set_attribute("history", "");
-    for (const char* table : {"devices", "environments", "runs", "sweeps"}) {
+    for (const char* table : {"devices", "environments", "groups", "runs", "sweeps"}) {
       h5::Group group = file.create_group(table);
       for (const char* column :
            {"id", "name", "vendor", "kind", "device_class", "uuid", "host", "facts_json", "text"}) {

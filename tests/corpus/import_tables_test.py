@@ -177,7 +177,7 @@ def expect_table(path, corpus):
     check(out.startswith(f"{path}: {len(rows):,} rows: {len(rows):,} imported, 0 refused, 0 filtered out\n"),
           f"{path}: {out}")
     with h5py.File(corpus) as file:
-        groups = [name for name in file if name not in ("devices", "environments", "runs", "sweeps")]
+        groups = [name for name in file if name not in ("devices", "environments", "groups", "runs", "sweeps")]
         check(len(groups) == 1, f"{path}: {groups}")
         group = file[groups[0]]
         lines = group["source_line"][:]

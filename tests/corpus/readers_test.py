@@ -95,7 +95,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     # Values by group and column: the layers of the plan, named by the corpus's own codes.
     with h5py.File(corpus) as f:
-        assert f.attrs["schema"] == b"forecost-corpus" and f.attrs["schema_version"] == 2
+        assert f.attrs["schema"] == b"forecost-corpus" and f.attrs["schema_version"] == 3
         group = f["dense"]
         meanings = group["pass"].attrs["flag_meanings"].split()
         passes = [meanings[code] for code in group["pass"][:]]
@@ -173,7 +173,7 @@ with tempfile.TemporaryDirectory() as folder:
     shutil.copy("old.h5.sha256", "migrated.h5.sha256")
     run("corpus", "merge", "old.h5", "-o", "migrated.h5")
     with h5py.File("old.h5") as before, h5py.File("migrated.h5") as after:
-        assert before.attrs["schema_version"] == 1 and after.attrs["schema_version"] == 2
+        assert before.attrs["schema_version"] == 1 and after.attrs["schema_version"] == 3
         assert b"migrated from schema version 1" in after.attrs["history"], after.attrs["history"]
         for group in ("conv2d", "dense"):
             order = [numpy.lexsort([f[group][c][:] for c in ("median_s", "pass", "batch")])
@@ -199,10 +199,10 @@ with tempfile.TemporaryDirectory() as folder:
         assert done.stderr.count("\n") == 1, done.stderr
         return done.stderr + run("corpus", "validate", "changed.h5", code=4).stdout
     text = changed(lambda f: f["dense"].create_dataset("note", data=numpy.zeros(40)))
-    for part in ("schema version 2 in the file, 2 here", " note ", "known: ", "/dense:"):
+    for part in ("schema version 3 in the file, 3 here", " note ", "known: ", "/dense:"):
         assert part in text, text
-    text = changed(lambda f: f.attrs.__setitem__("schema_version", 3))
-    assert "reads versions 1 to 2" in text and "operators in the file: dense; known: " in text, text
+    text = changed(lambda f: f.attrs.__setitem__("schema_version", 4))
+    assert "reads versions 1 to 3" in text and "operators in the file: dense; known: " in text, text
     assert "units are 'ms', expected 's'" in changed(
         lambda f: f["dense"]["median_s"].attrs.__setitem__("units", numpy.bytes_(b"ms")))
     def delete(f):
