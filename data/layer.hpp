@@ -16,6 +16,7 @@
 namespace forecost {
 
 class Layer;
+struct SamePadding;  // data/operators/window.hpp
 
 /// One integer parameter of an operator. Its name is the key in TOML files and the corpus column.
 struct ParameterInfo {
@@ -45,6 +46,9 @@ struct Operator {
   /// Elements of the input and of the output, over the whole batch.
   std::int64_t (*input_elements)(const Layer&);
   std::int64_t (*output_elements)(const Layer&);
+  /// What padding = "same" means along a side; nullptr of operators that do not pad.
+  SamePadding (*same_padding)(std::int64_t side, std::int64_t kernel, std::int64_t stride,
+                              std::int64_t dilation) = nullptr;
 
   bool has(Pass pass) const;
   /// Index of a parameter; nullopt if there is none of that name.

@@ -5,20 +5,23 @@
 
 #include <fmt/format.h>
 
-#include "data/operators/conv2d.hpp"
+#include "data/operators/window.hpp"
 
 namespace forecost {
 
 std::vector<std::size_t> parameters_of_key(const Operator& op, std::string_view key) {
   if (const auto index = op.index_of(key)) return {*index};
   if (key == "in") return {};  // spelled `side`
+  if (key == "side" && op.index_of("height")) {
+    return {*op.index_of("height"), *op.index_of("width")};
+  }
   const std::string stem(key == "side" ? "in" : key);
   const auto h = op.index_of(stem + "_h"), w = op.index_of(stem + "_w");
   if (h && w) return {*h, *w};
   return {};
 }
 
-bool has_padding(const Operator& op) { return op.index_of("pad_top").has_value(); }
+bool has_padding(const Operator& op) { return op.same_padding != nullptr; }
 
 std::vector<std::string> layer_keys(const Operator& op) {
   std::vector<std::string> keys;
@@ -63,7 +66,10 @@ void apply_padding(const Operator& op, Padding padding, std::span<std::int64_t> 
                         std::string_view kernel, std::string_view stride,
                         std::string_view dilation) {
     SamePadding pads{padding.each, padding.each};
-    if (padding.same) pads = same_padding(at(in), at(kernel), at(stride), at(dilation));
+    if (padding.same) {
+      const bool dilates = op.index_of(dilation).has_value();
+      pads = op.same_padding(at(in), at(kernel), at(stride), dilates ? at(dilation) : 1);
+    }
     at(before) = pads.before;
     at(after) = pads.after;
   };

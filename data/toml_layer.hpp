@@ -11,7 +11,8 @@
 #include "data/toml.hpp"
 
 // How TOML files (networks, sweeps) write a layer's parameters, besides their own names: `kernel`,
-// `stride` and `dilation` for both sides at once, `side` for in_h and in_w, and `padding` for the
+// `stride` and `dilation` for both sides at once, `side` for in_h and in_w (or height and
+// width), and `padding` for the
 // four pads. All follow from the operator's parameter names, so that a new operator has them at
 // once.
 

@@ -1,7 +1,5 @@
 #include "data/operators/conv2d.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "data/operators/fused.hpp"
@@ -16,38 +14,6 @@ Conv2dShape conv2d_shape(const Layer& layer) {
           v[12], v[13], v[14], v[15], v[16] != 0, static_cast<Activation>(v[17])};
 }
 
-SamePadding same_padding(std::int64_t side, std::int64_t kernel, std::int64_t stride,
-                         std::int64_t dilation) {
-  const std::int64_t out = (side + stride - 1) / stride;
-  const std::int64_t total =
-      std::max<std::int64_t>((out - 1) * stride + dilation * (kernel - 1) + 1 - side, 0);
-  return {total / 2, total - total / 2};
-}
-
-namespace {
-
-/// Taps of the kernel that meet the image, over all output positions of one dimension.
-double taps_inside(std::int64_t side, std::int64_t out, std::int64_t kernel, std::int64_t stride,
-                   std::int64_t dilation, std::int64_t pad_before) {
-  std::int64_t total = 0;
-  for (std::int64_t tap = 0; tap < kernel; ++tap) {
-    // Output position o reads o * stride + offset.
-    const std::int64_t offset = tap * dilation - pad_before;
-    const std::int64_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
-    const std::int64_t end = offset >= side ? 0 : std::min(out, (side - 1 - offset) / stride + 1);
-    total += std::max<std::int64_t>(0, end - first);
-  }
-  return static_cast<double>(total);
-}
-
-}  // namespace
-
-double Conv2dShape::inside_share() const {
-  const double inside = taps_inside(in_h, out_h(), kernel_h, stride_h, dilation_h, pad_top) *
-                        taps_inside(in_w, out_w(), kernel_w, stride_w, dilation_w, pad_left);
-  return inside / static_cast<double>(out_h() * kernel_h * out_w() * kernel_w);
-}
-
 namespace {
 
 void check(const Layer& layer) {
@@ -57,16 +23,7 @@ void check(const Layer& layer) {
         fmt::format("conv2d: in_channels={} and out_channels={} must be multiples of groups={}",
                     s.in_channels, s.out_channels, s.groups));
   }
-  const auto fits = [](std::int64_t side, std::int64_t kernel, std::int64_t dilation) {
-    return side >= dilation * (kernel - 1) + 1;
-  };
-  if (!fits(s.in_h + s.pad_top + s.pad_bottom, s.kernel_h, s.dilation_h) ||
-      !fits(s.in_w + s.pad_left + s.pad_right, s.kernel_w, s.dilation_w)) {
-    throw UsageError(fmt::format(
-        "conv2d: a kernel of {}x{} (dilation {}x{}) does not fit into a padded input of {}x{}",
-        s.kernel_h, s.kernel_w, s.dilation_h, s.dilation_w, s.in_h + s.pad_top + s.pad_bottom,
-        s.in_w + s.pad_left + s.pad_right));
-  }
+  check_window("conv2d", s.vertical(), s.horizontal());
 }
 
 std::int64_t input_elements(const Layer& layer) {
@@ -140,6 +97,7 @@ constinit const Operator conv2d_operator{
     .parameter_tensors = &parameter_tensors,
     .input_elements = &input_elements,
     .output_elements = &output_elements,
+    .same_padding = &same_padding,
 };
 
 }  // namespace forecost

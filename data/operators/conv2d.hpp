@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "data/layer.hpp"
+#include "data/operators/window.hpp"
 
 namespace forecost {
 
@@ -14,28 +15,22 @@ struct Conv2dShape {
   bool bias;
   Activation activation;
 
-  std::int64_t out_h() const {
-    return (in_h + pad_top + pad_bottom - dilation_h * (kernel_h - 1) - 1) / stride_h + 1;
+  WindowSide vertical() const {
+    return {in_h, kernel_h, stride_h, pad_top, pad_bottom, dilation_h};
   }
-  std::int64_t out_w() const {
-    return (in_w + pad_left + pad_right - dilation_w * (kernel_w - 1) - 1) / stride_w + 1;
+  WindowSide horizontal() const {
+    return {in_w, kernel_w, stride_w, pad_left, pad_right, dilation_w};
   }
-  /// Share of the multiply-adds whose input is not padding, in (0, 1].
-  double inside_share() const;
+  std::int64_t out_h() const { return vertical().out(); }
+  std::int64_t out_w() const { return horizontal().out(); }
+  /// Share of the multiply-adds whose input is not padding.
+  double inside_share() const { return forecost::inside_share(vertical(), horizontal()); }
   std::int64_t weight_elements() const {
     return out_channels * (in_channels / groups) * kernel_h * kernel_w;
   }
 };
 /// The layer must be a conv2d.
 Conv2dShape conv2d_shape(const Layer& layer);
-
-/// Padding before and after, so that the output side is ceil(side / stride), as TensorFlow's
-/// "same": the odd element goes after.
-struct SamePadding {
-  std::int64_t before, after;
-};
-SamePadding same_padding(std::int64_t side, std::int64_t kernel, std::int64_t stride,
-                         std::int64_t dilation = 1);
 
 extern const Operator conv2d_operator;
 

@@ -54,7 +54,7 @@ TEST(Layer, RefusesWhatCannotBe) {
   EXPECT_EQ(message_of([] { (void)conv_layer.with("groups", 4); }),
             "conv2d: in_channels=4 and out_channels=6 must be multiples of groups=4");
   EXPECT_EQ(message_of([] { (void)conv_layer.with("kernel_h", 11); }),
-            "conv2d: a kernel of 11x3 (dilation 1x1) does not fit into a padded input of 10x12");
+            "conv2d: a kernel of 11x3 does not fit into a padded input of 10x12");
   EXPECT_EQ(message_of([] { Layer::parse("dense batch=1 batch=2"); }),
             "dense: batch is given twice");
   EXPECT_EQ(message_of([] { Layer::parse("densse"); }),
