@@ -3,19 +3,32 @@
 
 #include "data/layer.hpp"
 #include "data/operators/activation.hpp"
+#include "data/operators/allreduce.hpp"
+#include "data/operators/attention.hpp"
+#include "data/operators/batch_norm.hpp"
 #include "data/operators/conv2d.hpp"
+#include "data/operators/conv_transpose2d.hpp"
 #include "data/operators/dense.hpp"
+#include "data/operators/dropout.hpp"
 #include "data/operators/elementwise.hpp"
+#include "data/operators/embedding.hpp"
 #include "data/operators/layer_norm.hpp"
 #include "data/operators/matmul.hpp"
+#include "data/operators/pool2d.hpp"
+#include "data/operators/reduce.hpp"
+#include "data/operators/rnn.hpp"
 #include "data/operators/softmax.hpp"
+#include "data/operators/transfer.hpp"
 
 namespace forecost {
 
 std::span<const Operator* const> operators() {
   static constexpr std::array all{
-      &dense_operator,   &conv2d_operator,      &matmul_operator,     &layer_norm_operator,
-      &softmax_operator, &elementwise_operator, &activation_operator,
+      &dense_operator,     &conv2d_operator,      &matmul_operator,     &layer_norm_operator,
+      &softmax_operator,   &elementwise_operator, &activation_operator, &conv_transpose2d_operator,
+      &pool2d_operator,    &batch_norm_operator,  &attention_operator,  &rnn_operator,
+      &embedding_operator, &dropout_operator,     &reduce_operator,     &transfer_operator,
+      &allreduce_operator,
   };
   return all;
 }

@@ -59,7 +59,8 @@ TEST(Layer, RefusesWhatCannotBe) {
             "dense: batch is given twice");
   EXPECT_EQ(message_of([] { Layer::parse("densse"); }),
             "unknown operator 'densse'; known: dense, conv2d, matmul, layer_norm, softmax, "
-            "elementwise, activation (did you mean 'dense'?)");
+            "elementwise, activation, conv_transpose2d, pool2d, batch_norm, attention, rnn, "
+            "embedding, dropout, reduce, transfer, allreduce (did you mean 'dense'?)");
   EXPECT_EQ(message_of([] { Layer::parse("dense in_featurs=1"); }),
             "dense: unknown parameter 'in_featurs'; known: batch, in_features, out_features, bias, "
             "activation (did you mean 'in_features'?)");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,19 @@ inline std::vector<Layer> layers_of_every_operator() {
            "elementwise batch=8 features=4294967296 operation=power",
            "elementwise batch=8 features=768 operation=add operand=scalar",
            "activation batch=8 features=3072 function=silu",
+           "conv_transpose2d batch=8 in_channels=64 out_channels=32 in_h=14 in_w=14 kernel_h=4 "
+           "kernel_w=4 stride_h=2 stride_w=2 pad_top=1 pad_left=1",
+           "pool2d batch=8 channels=64 in_h=112 in_w=112 kernel_h=3 kernel_w=3 pad_top=1 mode=max",
+           "pool2d batch=8 channels=2048 in_h=7 in_w=7 mode=global_average",
+           "batch_norm batch=8 channels=64 height=56 width=56 training=0",
+           "attention batch=8 heads=12 query_length=128 key_length=128 head_features=64 causal=1",
+           "rnn batch=8 steps=35 in_features=650 hidden_features=650 layers=2 bidirectional=1 "
+           "cell=lstm",
+           "embedding batch=8 length=128 entries=30522 features=768",
+           "dropout batch=8 features=4294967296",
+           "reduce batch=8 rows=128 features=768 operation=mean axis=rows",
+           "transfer batch=8 features=150528 direction=device_to_host pinned=0",
+           "allreduce batch=1 elements=25557032 ranks=8 nodes=2",
        }) {
     layers.push_back(Layer::parse(text));
   }
@@ -62,7 +76,7 @@ inline Corpus vocabulary_corpus(int layers_each, std::uint64_t seed = 1) {
   Random random(seed);
   for (const Operator* op : operators()) {
     if (!op->has(Pass::backward)) continue;
-    for (int i = 0; i < layers_each; ++i) {
+    for (int i = 0; i < layers_each;) {
       std::vector<std::int64_t> values;
       for (const ParameterInfo& p : op->parameters) {
         const auto most = std::min<double>(static_cast<double>(p.max), 512);
@@ -70,7 +84,14 @@ inline Corpus vocabulary_corpus(int layers_each, std::uint64_t seed = 1) {
             p.min == 0 ? static_cast<std::int64_t>(random.uniform(0, most + 0.999))
                        : static_cast<std::int64_t>(std::exp(random.uniform(0, std::log(most)))));
       }
-      const Layer layer = Layer::of_values(*op, values);
+      std::optional<Layer> drawn;
+      try {
+        drawn = Layer::of_values(*op, values);
+      } catch (const UsageError&) {
+        continue;  // the parameters contradict each other
+      }
+      const Layer& layer = *drawn;
+      ++i;
       for (const Pass pass : op->passes) {
         Measurement row{.task = {.layer = layer, .pass = pass}};
         if (pass == Pass::update || pass == Pass::training_step) {
