@@ -80,10 +80,20 @@ double Device::peak_flops(DType dtype) const {
   return has(probed) ? (*this)[probed] : (*this)[of_dtype(Attribute::peak_f32_flops, dtype)];
 }
 
-double Device::bandwidth_bytes_per_s() const {
-  return has(Attribute::probed_bandwidth_bytes_per_s)
-             ? (*this)[Attribute::probed_bandwidth_bytes_per_s]
-             : (*this)[Attribute::bandwidth_bytes_per_s];
+double Device::bandwidth_bytes_per_s(Traffic traffic) const {
+  const auto probed_else = [&](Attribute probed, Attribute nominal) {
+    return has(probed) ? (*this)[probed] : (*this)[nominal];
+  };
+  switch (traffic) {
+    case Traffic::host_link:
+      return probed_else(Attribute::probed_host_link_bytes_per_s, Attribute::host_link_bytes_per_s);
+    case Traffic::interconnect:
+      return probed_else(Attribute::probed_allreduce_bytes_per_s,
+                         Attribute::interconnect_bytes_per_s);
+    case Traffic::memory:
+      break;
+  }
+  return probed_else(Attribute::probed_bandwidth_bytes_per_s, Attribute::bandwidth_bytes_per_s);
 }
 
 bool Device::operator==(const Device& other) const {

@@ -78,9 +78,9 @@ class Device {
   /// NaN forgets it. Throws UsageError outside the plausible range.
   void set(Attribute a, double value);
 
-  /// Probed if known, else nominal, else NaN.
+  /// Probed if known, else nominal, else NaN. The rate of a link is of one direction.
   double peak_flops(DType dtype) const;
-  double bandwidth_bytes_per_s() const;
+  double bandwidth_bytes_per_s(Traffic traffic = Traffic::memory) const;
 
   /// Of identity and all attributes; unknown ones are equal.
   bool operator==(const Device& other) const;

@@ -131,6 +131,9 @@ struct EnumNames<Activation> {
   static constexpr std::array<std::string_view, 4> names{"none", "relu", "tanh", "sigmoid"};
 };
 
+/// Between which memories a task's bytes move, and so at which of a device's rates.
+enum class Traffic : std::uint8_t { memory, host_link, interconnect };
+
 /// Layers of a family are limited alike; what a model is told of them is up to its schemas.
 enum class Family : std::uint8_t {
   gemm,

@@ -40,7 +40,7 @@ Work update_work(double elements, DType dtype, Optimizer optimizer) {
 
 double roofline_s(const Work& work, DType dtype, const Device& device) {
   const double compute = work.flops / device.peak_flops(dtype);
-  const double memory = work.bytes() / device.bandwidth_bytes_per_s();
+  const double memory = work.moved_bytes() / device.bandwidth_bytes_per_s(work.traffic);
   return std::fmax(compute, memory);  // ignores a NaN on one side
 }
 

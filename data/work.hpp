@@ -15,15 +15,25 @@ struct Work {
   double parameters = 0;  ///< elements that training changes
   /// Part of `flops` that multiplies padding, which many kernels leave out.
   double padding_flops = 0;
+  Traffic traffic = Traffic::memory;
 
   /// One after the other: everything adds up but the parameters, which are the same ones.
   friend Work operator+(const Work& a, const Work& b) {
-    return {a.flops + b.flops, a.bytes_read + b.bytes_read, a.bytes_written + b.bytes_written,
+    return {a.flops + b.flops,
+            a.bytes_read + b.bytes_read,
+            a.bytes_written + b.bytes_written,
             a.parameters > b.parameters ? a.parameters : b.parameters,
-            a.padding_flops + b.padding_flops};
+            a.padding_flops + b.padding_flops,
+            a.traffic};
   }
 
   double bytes() const { return bytes_read + bytes_written; }
+  /// Bytes that a rate in bytes per second has to move: memory's counts both ways together, a
+  /// link's each way alone.
+  double moved_bytes() const {
+    if (traffic == Traffic::memory) return bytes();
+    return bytes_read > bytes_written ? bytes_read : bytes_written;
+  }
   /// FLOP per byte; 0 where nothing moves.
   double arithmetic_intensity() const { return bytes() > 0 ? flops / bytes() : 0; }
 };
@@ -42,8 +52,8 @@ OptimizerCost optimizer_cost(Optimizer optimizer);
 Work update_work(double elements, DType dtype, Optimizer optimizer);
 
 /// Seconds by the roofline (Williams, Waterman, Patterson 2009): the larger of FLOPs over peak and
-/// bytes over bandwidth, from probed attributes where the device has them, else nominal ones. NaN
-/// if it has neither peak nor bandwidth.
+/// bytes over the bandwidth of their traffic, from probed attributes where the device has them,
+/// else nominal ones. NaN if it has neither peak nor bandwidth.
 double roofline_s(const Work& work, DType dtype, const Device& device);
 
 }  // namespace forecost

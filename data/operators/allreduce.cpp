@@ -33,7 +33,8 @@ Work own_work(const Layer& layer, Pass /*pass*/, DType dtype) {
   const auto ranks = static_cast<double>(s.ranks);
   const double part = static_cast<double>(s.elements) * (ranks - 1) / ranks;
   const double bytes = 2 * bytes_of(dtype) * part;
-  return {.flops = part, .bytes_read = bytes, .bytes_written = bytes};
+  return {
+      .flops = part, .bytes_read = bytes, .bytes_written = bytes, .traffic = Traffic::interconnect};
 }
 
 constexpr ParameterInfo parameters[] = {

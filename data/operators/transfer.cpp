@@ -28,7 +28,10 @@ std::int64_t elements(const Layer& layer) {
 /// A copy: every byte is read once and written once.
 Work own_work(const Layer& layer, Pass /*pass*/, DType dtype) {
   const double bytes = bytes_of(dtype) * static_cast<double>(elements(layer));
-  return {.bytes_read = bytes, .bytes_written = bytes};
+  const bool within = transfer_shape(layer).direction == TransferDirection::device_to_device;
+  return {.bytes_read = bytes,
+          .bytes_written = bytes,
+          .traffic = within ? Traffic::memory : Traffic::host_link};
 }
 
 constexpr ParameterInfo parameters[] = {

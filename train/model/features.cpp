@@ -32,7 +32,7 @@ void describe_work(const Query& query, Features& features) {
   const DeviceLimits limits = device_limits(*query.device, task.dtype);
   const Work work = task.work();
   const double compute_s = work.flops / limits.peak_flops;
-  const double memory_s = work.bytes() / limits.bandwidth_bytes_per_s;
+  const double memory_s = limits.traffic_s(work);
   const double ridge = limits.peak_flops / limits.bandwidth_bytes_per_s;
   const double tiny = 1e-3;
   features.add_log("log compute/launch", compute_s / limits.launch_s, tiny);

@@ -1,4 +1,5 @@
 #include "data/operators/activation.hpp"
+#include "data/operators/dropout.hpp"
 #include "data/operators/elementwise.hpp"
 #include "train/model/schemas.hpp"
 
@@ -26,7 +27,24 @@ void describe_activation(const Query& query, Features& features) {
   features.add_one_hot(s.function);
 }
 
+bool covers_dropout(const Task& task) { return task.layer.op().name == "dropout"; }
+
+void describe_dropout(const Query& query, Features& features) {
+  const DropoutShape s = dropout_shape(query.task.layer);
+  describe_work(query, features);
+  describe_rows(static_cast<double>(s.batch), static_cast<double>(s.features), features);
+}
+
 }  // namespace
+
+const FeatureSchema dropout_schema{
+    .name = "dropout",
+    .covers = &covers_dropout,
+    .describe = &describe_dropout,
+    .target = &log_ratio_target,
+    .seconds = &log_ratio_seconds,
+    .example = "forward f32 none cold heuristic dropout batch=1 features=1",
+};
 
 const FeatureSchema elementwise_schema{
     .name = "elementwise",
