@@ -53,6 +53,10 @@ struct GangRecord {
   std::string id() const;                    ///< short hash of the facts
 };
 
+/// From here on replicates are those of the drift reference: one task that a launch measures again
+/// every few minutes, to see whether its device changes. Below are the sweep's deliberate repeats.
+inline constexpr std::int64_t first_reference_replicate = 1000;
+
 /// One timing summary with exactly one status: a row of the corpus.
 struct Measurement {
   Task task;
@@ -62,7 +66,7 @@ struct Measurement {
   Protocol protocol = Protocol::host_clock;
   std::int64_t replicate = 0;  ///< 0 for the planned measurement, 1.. for deliberate repeats
   Status status = Status::ok;
-  std::string reason{};  ///< of every status but ok; one line
+  std::string reason{};  ///< why it is not ok; of an ok row, what is remarkable. One line
 
   TimingSummary time{};                ///< what the model is trained on
   double host_s = TimingSummary::nan;  ///< launch to completion on the host's clock, median
@@ -78,6 +82,11 @@ struct Measurement {
   std::uint64_t seed = 0;                   ///< of the operands' values
   double checksum = TimingSummary::nan;     ///< of the result
   double started_unix_s = TimingSummary::nan;
+  std::int64_t retakes = 0;  ///< throttled samples that were taken again
+  /// Of the time of sampling, what other programs took from the most disturbed part of the device.
+  double foreign_share = TimingSummary::nan;
+  double clock_hz = TimingSummary::nan,  ///< while sampling, as the device tells
+      temperature_k = TimingSummary::nan, power_w = TimingSummary::nan;
   std::int64_t concurrent_ranks = 0;  ///< others measuring on the same host meanwhile
   std::int64_t source_line = 0;       ///< of the table it was imported from; 0 of what was measured
   std::vector<float> samples_s{};     ///< raw, in order

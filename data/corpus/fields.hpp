@@ -50,6 +50,11 @@ void for_each_field(Visit visit) {
   visit("seed", "", [](auto& row) -> auto& { return row.seed; });
   visit("checksum", "", [](auto& row) -> auto& { return row.checksum; });
   visit("started_unix_s", "s", [](auto& row) -> auto& { return row.started_unix_s; });
+  visit("retakes", "", [](auto& row) -> auto& { return row.retakes; });
+  visit("foreign_share", "", [](auto& row) -> auto& { return row.foreign_share; });
+  visit("clock_hz", "Hz", [](auto& row) -> auto& { return row.clock_hz; });
+  visit("temperature_k", "K", [](auto& row) -> auto& { return row.temperature_k; });
+  visit("power_w", "W", [](auto& row) -> auto& { return row.power_w; });
   visit("concurrent_ranks", "", [](auto& row) -> auto& { return row.concurrent_ranks; });
   visit("source_line", "", [](auto& row) -> auto& { return row.source_line; });
   // clang-format on
@@ -60,6 +65,13 @@ template <class Row, class Visit>
 void visit_fields(Row& row, Visit visit) {
   for_each_field(
       [&](const char* name, const char* units, auto get) { visit(name, units, get(row)); });
+}
+
+/// Fields that most devices and all imported tables know nothing of: a group has such a column only
+/// where a row has more than the default, since readers of netCDF slow down with each column.
+constexpr bool is_sparse(std::string_view field) {
+  return field == "retakes" || field == "foreign_share" || field == "clock_hz" ||
+         field == "temperature_k" || field == "power_w";
 }
 
 /// What a field is called in corpora of schema version 1, and journals of that time.

@@ -27,7 +27,7 @@ inline bool is_table(std::string_view group) {
 }
 
 /// The names of all datasets in the group of an operator, in a file of that schema version:
-/// parameters, fields, samples, dimensions.
+/// parameters, fields (the sparse ones too), samples, dimensions.
 std::set<std::string> columns_of(const Operator& op, std::int64_t schema_version);
 /// What a field is called there. Version 1 had `n`, which made room for the parameter of matmul: in
 /// a group, fields and parameters are side by side.

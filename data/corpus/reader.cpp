@@ -402,12 +402,15 @@ void CorpusReader::check_columns(const h5::Group& group, const Operator& op,
   // A column that we do not know would vanish from a merge; one may be missing that a later schema
   // added, which its default then stands for.
   const bool all_known = std::includes(known.begin(), known.end(), stored.begin(), stored.end());
-  const bool all_there = std::includes(stored.begin(), stored.end(), known.begin(), known.end());
+  std::set<std::string> required = known;
+  std::erase_if(required, [](const std::string& name) { return is_sparse(name); });
+  const bool all_there =
+      std::includes(stored.begin(), stored.end(), required.begin(), required.end());
   if (!all_known || (!all_there && schema_version_ == corpus_schema_version)) {
     std::vector<std::string> unknown, missing;
     std::set_difference(stored.begin(), stored.end(), known.begin(), known.end(),
                         std::back_inserter(unknown));
-    std::set_difference(known.begin(), known.end(), stored.begin(), stored.end(),
+    std::set_difference(required.begin(), required.end(), stored.begin(), stored.end(),
                         std::back_inserter(missing));
     tell(fmt::format(
         "its columns are not those of forecost {}: unknown: {}; missing: {}; use the forecost that "

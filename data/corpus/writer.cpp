@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -88,6 +89,16 @@ ColumnWriter writer_of(h5::Dataset dataset, Get get) {
   };
 }
 
+/// Whether a sparse field has more than its default.
+template <class T>
+bool is_known(const T& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return !std::isnan(value);
+  } else {
+    return value != T{};
+  }
+}
+
 void write_operator(h5::Group group, const Operator& op, const RowPointers& rows) {
   group.create_dimension(row_dimension, rows.size());
   std::vector<ColumnWriter> columns;
@@ -106,6 +117,11 @@ void write_operator(h5::Group group, const Operator& op, const RowPointers& rows
   }
   for_each_field([&](const char* name, const char* units, auto get) {
     using Value = std::decay_t<decltype(get(*rows.front()))>;
+    if (is_sparse(name) && std::none_of(rows.begin(), rows.end(), [&](const Measurement* row) {
+          return is_known(get(*row));
+        })) {
+      return;
+    }
     if constexpr (std::is_enum_v<Value>) {
       auto dataset = group.create_column<std::uint8_t>(name, rows.size(), row_dimension);
       describe_names(dataset, EnumNames<Value>::names);
