@@ -1,11 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "collect/reference/reference.hpp"
@@ -31,6 +34,16 @@ struct Sample {
   double device_s;  ///< the target: device events, or the host clock on a CPU
   double host_s;    ///< launch to completion on the host's clock
   bool throttled = false;
+};
+
+/// What a backend saw of its device during the samples of a case; NaN or empty where it cannot
+/// tell.
+struct Conditions {
+  static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  double clock_hz = nan, temperature_k = nan, power_w = nan;
+  double foreign_share = nan;     ///< as Measurement::foreign_share
+  std::string shared = {};        ///< why other programs spoiled the samples; empty if they did not
+  std::string throttled_by = {};  ///< the driver's reasons
 };
 
 /// What the backend knows of a prepared case before it runs.
@@ -93,6 +106,16 @@ class TimingBackend {
   virtual double now_s() const = 0;
   /// Keeps the device busy so that clocks ramp up.
   virtual void spin(double seconds) = 0;
+  /// Leaves it alone so that it cools down.
+  virtual void rest(double seconds) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  }
+  /// Begins to watch the device; conditions() tells what was seen since.
+  virtual void watch() {}
+  virtual Conditions conditions() { return {}; }
+  /// After an error that only a new process can get over, such as a fault on a GPU: nothing that is
+  /// asked of the device from here on has an answer.
+  virtual bool poisoned() const { return false; }
 };
 
 /// One registry line per backend in collect/backends/registry.cpp.

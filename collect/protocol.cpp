@@ -18,15 +18,20 @@ namespace {
 
 constexpr int warmup_min_runs = 3;
 constexpr double warmup_agreement = 0.05;
-/// Throttled samples of one row that are taken again before the row is written as throttled.
+/// Throttled samples of one row that are taken again before the row is written as throttled, after
+/// a rest that is twice as long each time, but never so long that clocks sink.
 constexpr int max_retakes = 5;
-/// A probe is a measurement too: what may exceed it, and by how much (rule 14).
-constexpr double peak_tolerance = 1.05, bandwidth_tolerance = 1.1;
+constexpr double first_rest_s = 0.05;
+/// A probe is a measurement too: what may exceed it, and by how much (rule 14). The launch latency
+/// is that of the cheapest call there is, and of a batch some calls overlap.
+constexpr double peak_tolerance = 1.05, bandwidth_tolerance = 1.1, latency_share = 0.5;
+/// Clocks sink after this long without work, and need this long to rise again.
+constexpr double idle_s = 1, ramp_s = 0.5;
 
 /// One case on its way from the first run to the last sample.
 class Session {
  public:
-  Session(const TimingBackend& backend, PreparedCase& prepared, CacheState cache,
+  Session(TimingBackend& backend, PreparedCase& prepared, CacheState cache,
           const MeasureRules& rules, double deadline_s, CaseTimes& times)
       : backend_(backend),
         case_(prepared),
@@ -84,9 +89,15 @@ class Session {
     // batched, since the second one would find its operands in the cache.
     const double estimate = *std::min_element(times.begin(), times.end());
     if (!cold_ && estimate < rules_.short_kernel_s) {
-      const double runs = std::ceil(rules_.hot_batch_s / std::max(estimate, 1e-9));
-      times_.runs_per_sample = static_cast<std::int64_t>(std::max(1.0, runs));
-      take(times_.runs_per_sample);
+      // The run it is estimated from may have been a slow one, hence the margin and the check.
+      constexpr double margin = 1.05;
+      for (double run_s = estimate, batch_s = 0; batch_s < rules_.hot_batch_s;) {
+        const double runs = std::ceil(margin * rules_.hot_batch_s / std::max(run_s, 1e-9));
+        if (runs <= static_cast<double>(times_.runs_per_sample)) break;
+        times_.runs_per_sample = static_cast<std::int64_t>(runs);
+        batch_s = take(times_.runs_per_sample).device_s;
+        run_s = batch_s / runs;
+      }
     }
     times_.warmup_s = backend_.now_s() - begin;
   }
@@ -95,12 +106,15 @@ class Session {
     const auto runs = static_cast<double>(times_.runs_per_sample);
     const std::vector<StopCriterion> criteria = stop_criteria(rules_);
     std::vector<double> device, host;
-    int retakes = 0;
-    const double begin = backend_.now_s();
+    double begin = backend_.now_s();
+    backend_.watch();
     while (times_.stop_reason == StopReason::none) {
       const Sample taken = take(times_.runs_per_sample);
-      if (taken.throttled && retakes < max_retakes) {
-        ++retakes;
+      if (taken.throttled && times_.retakes < max_retakes) {
+        const double rest_begin = backend_.now_s();
+        backend_.rest(std::ldexp(first_rest_s, static_cast<int>(times_.retakes++)));
+        take(times_.runs_per_sample);            // the first run after a rest is no sample
+        begin += backend_.now_s() - rest_begin;  // nor is the rest sampling
         continue;
       }
       times_.throttled = times_.throttled || taken.throttled;
@@ -114,12 +128,13 @@ class Session {
       }
     }
     times_.sampling_s = backend_.now_s() - begin;
+    times_.conditions = backend_.conditions();
     times_.samples_s.assign(device.begin(), device.end());
     times_.time = summarize(device);
     times_.host_s = median(std::move(host));
   }
 
-  const TimingBackend& backend_;
+  TimingBackend& backend_;
   PreparedCase& case_;
   const bool cold_;
   const MeasureRules& rules_;
@@ -174,6 +189,11 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
     row.checksum = times.checksum;
     row.stop_reason = times.stop_reason;
     row.runs_per_sample = times.runs_per_sample;
+    row.retakes = times.retakes;
+    row.foreign_share = times.conditions.foreign_share;
+    row.clock_hz = times.conditions.clock_hz;
+    row.temperature_k = times.conditions.temperature_k;
+    row.power_w = times.conditions.power_w;
     row.samples_s = std::move(times.samples_s);
   };
   try {
@@ -184,23 +204,27 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
   }
   keep();
   if (times.throttled) {
+    const std::string& by = times.conditions.throttled_by;
     refuse(row, Status::throttled,
-           fmt::format("samples were throttled, also after {} retakes", max_retakes));
+           fmt::format("samples were throttled{}, also after {} retakes",
+                       by.empty() ? "" : " (" + by + ")", max_retakes));
     return;
   }
-  const auto judge = [&] {
-    return implausible(row.task, row.time.median_s, backend.device(), row.implementation);
-  };
-  auto why = judge();
-  if (!why) return;
-  prepared.reset();
-  if (backend.confirm_limits()) why = judge();
-  if (why) refuse(row, Status::implausible, *why);
+  if (!times.conditions.shared.empty()) {
+    refuse(row, Status::shared, times.conditions.shared);
+    return;
+  }
+  Verdict verdict = plausibility(row, backend.device());
+  if (verdict.status == Status::implausible) {
+    prepared.reset();
+    if (backend.confirm_limits()) verdict = plausibility(row, backend.device());
+  }
+  refuse(row, verdict.status, verdict.reason);
 }
 
 }  // namespace
 
-void time_case(const TimingBackend& backend, PreparedCase& prepared, CacheState cache,
+void time_case(TimingBackend& backend, PreparedCase& prepared, CacheState cache,
                const MeasureRules& rules, double deadline_s, CaseTimes& times) {
   Session(backend, prepared, cache, rules, deadline_s, times).run();
 }
@@ -233,33 +257,50 @@ std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
   return row;
 }
 
-std::optional<std::string> implausible(const Task& task, double seconds, const Device& device,
-                                       const std::string& implementation) {
-  if (!(seconds > 0)) return "a run took no time";
+Verdict plausibility(const Measurement& row, const Device& device) {
+  const Task& task = row.task;
+  const double seconds = row.time.median_s;
+  const auto no = [](std::string why) { return Verdict{Status::implausible, std::move(why)}; };
+  if (!(seconds > 0)) return no("a run took no time");
+  // Comparisons with an unknown (NaN) limit are false.
+  const double launch_s = device[Attribute::probed_launch_latency_s];
+  // Loops of our own are called directly, which is cheaper than any call of a library.
+  const bool own_loop = row.implementation.starts_with("forecost:");
+  if (!own_loop && row.host_s < latency_share * launch_s) {
+    return no(fmt::format("{} a run on the host's clock, but the cheapest call takes {}",
+                          format_seconds(row.host_s), format_seconds(launch_s)));
+  }
   const Work work = task.work();
-  const bool fast_algorithm = implementation.find("wino") != std::string::npos ||
-                              implementation.find("fft") != std::string::npos;
   const double peak = device.peak_flops(task.dtype);
   const double flops = (work.flops - work.padding_flops) / seconds;
-  if (!fast_algorithm && flops > peak_tolerance * peak) {
-    return fmt::format("{} is more than the device's peak of {}", format_si(flops, "FLOP/s"),
-                       format_si(peak, "FLOP/s"));
+  std::string remark;
+  if (flops > peak_tolerance * peak) {
+    std::string what = fmt::format("{} is more than the device's peak of {}",
+                                   format_si(flops, "FLOP/s"), format_si(peak, "FLOP/s"));
+    const auto& name = row.implementation;
+    const bool fast =
+        name.find("wino") != std::string::npos || name.find("fft") != std::string::npos;
+    if (!fast && !name.empty()) return no(std::move(what));
+    remark = what + (fast ? ": a fast algorithm" : ": an unknown algorithm");
   }
   // What is read: cold operands come from memory at least once, while results may stay in the
-  // cache. A cache gives hot ones, or memory where they do not fit. Comparisons with an unknown
-  // (NaN) limit are false.
+  // cache. A cache gives hot ones, or memory where they do not fit.
   const double memory = device.bandwidth_bytes_per_s();
   const double cache = device[Attribute::probed_cache_bandwidth_bytes_per_s];
   const bool cold = task.cache == CacheState::cold;
   // A kernel that steps over part of its input does not read what Work counts.
-  if (steps_over_input(task.layer)) return std::nullopt;
+  if (steps_over_input(task.layer)) return {Status::ok, std::move(remark)};
   const double limit = cold ? memory : cache > memory ? cache : memory;
   const double bytes = work.bytes_read;
   if ((cold || !std::isnan(cache)) && bytes / seconds > bandwidth_tolerance * limit) {
-    return fmt::format("{} is more than {} gives: {}", format_si(bytes / seconds, "B/s"),
-                       cold ? "memory" : "the cache", format_si(limit, "B/s"));
+    return no(fmt::format("{} is more than {} gives: {}", format_si(bytes / seconds, "B/s"),
+                          cold ? "memory" : "the cache", format_si(limit, "B/s")));
   }
-  return std::nullopt;
+  return {Status::ok, std::move(remark)};
+}
+
+void KeepAwake::before_task() {
+  if (backend_.now_s() - idle_since_s_ > idle_s) backend_.spin(ramp_s);
 }
 
 }  // namespace forecost

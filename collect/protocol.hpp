@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,10 +20,10 @@ namespace forecost {
 /// was asked for (core/stop.hpp) before the row was complete: there is nothing to journal, the task
 /// is still to be done.
 ///
-/// Filled in: task, device class and id, protocol, status, times, what the case tells of itself,
-/// checksum, started_unix_s. Left to the caller: environment_id, run_id, replicate,
-/// concurrent_ranks. The caller also keeps the device busy (spin) at its start and after a second
-/// of idleness.
+/// Filled in: task, device class and id, protocol, status, times, conditions, what the case tells
+/// of itself, checksum, started_unix_s. Left to the caller: environment_id, run_id, replicate,
+/// concurrent_ranks. The caller also keeps the device awake (KeepAwake), and looks whether the task
+/// has poisoned it.
 std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
                                    const MeasureRules& rules, std::uint64_t seed);
 
@@ -33,8 +34,9 @@ struct CaseTimes {
          warmup_s = TimingSummary::nan, sampling_s = TimingSummary::nan;
   double checksum = TimingSummary::nan;
   StopReason stop_reason = StopReason::none;
-  std::int64_t runs_per_sample = 1;
-  bool throttled = false;
+  std::int64_t runs_per_sample = 1, retakes = 0;
+  bool throttled = false;  ///< also after all retakes
+  Conditions conditions{};
   std::vector<float> samples_s{};
 };
 
@@ -47,12 +49,30 @@ struct StopAsked {};
 /// The warm-up, samples and checks of measure(), also for a case that is no task of a sweep (a
 /// whole network). `times` keeps what was reached where CaseRefused (timeout, failed) is thrown.
 /// `deadline_s` is on the backend's clock.
-void time_case(const TimingBackend& backend, PreparedCase& prepared, CacheState cache,
+void time_case(TimingBackend& backend, PreparedCase& prepared, CacheState cache,
                const MeasureRules& rules, double deadline_s, CaseTimes& times);
 
-/// Why a time of one run cannot be true on this device (rule 14), nullopt if it can. Fast
-/// algorithms (Winograd, FFT), as the implementation's name tells them, are not held to the peak.
-std::optional<std::string> implausible(const Task& task, double seconds, const Device& device,
-                                       const std::string& implementation);
+struct Verdict {
+  Status status = Status::ok;
+  std::string reason{};  ///< of an ok one: what is remarkable, if anything is
+};
+/// Whether the row's times can be true on this device (rule 14): `implausible` with the reason if
+/// not. Only algorithms that are known to be direct are held to the peak: Winograd and FFT, as the
+/// implementation's name tells them, and an implementation without a name are flagged where they
+/// exceed it.
+Verdict plausibility(const Measurement& row, const Device& device);
+
+/// Clocks sink while a device has nothing to do: it is kept busy for a moment before the first task
+/// and after more than a second without one (rule 3).
+class KeepAwake {
+ public:
+  explicit KeepAwake(TimingBackend& backend) : backend_(backend) {}
+  void before_task();
+  void after_task() { idle_since_s_ = backend_.now_s(); }
+
+ private:
+  TimingBackend& backend_;
+  double idle_since_s_ = -std::numeric_limits<double>::infinity();
+};
 
 }  // namespace forecost

@@ -24,7 +24,8 @@ namespace {
 struct Answer {
   Status status = Status::ok;
   double run_s = 0;
-  std::string text;  ///< the reason, or the implementation of an ok one
+  std::string text;                ///< the reason, or the implementation of an ok one
+  std::vector<float> samples_s{};  ///< recorded, of one run each; empty if there are none
 };
 
 class Source {
@@ -62,7 +63,7 @@ class DeviceModel final : public Source {
   Device device_;
 };
 
-/// Rows of one class of a corpus: their medians, or their failures.
+/// Rows of one class of a corpus: their samples or medians, or their failures.
 class CorpusRows final : public Source {
  public:
   CorpusRows(const Corpus& corpus, const std::string& device_class) {
@@ -70,7 +71,7 @@ class CorpusRows final : public Source {
       if (row.device_class != device_class || row.replicate != 0) continue;
       Answer& answer = rows_[task_text(row.task)];
       if (row.status == Status::ok) {
-        answer = {row.status, row.time.median_s, row.implementation};
+        answer = {row.status, row.time.median_s, row.implementation, row.samples_s};
       } else if (answer.status != Status::ok || answer.run_s == 0) {
         answer = {row.status, 0, row.reason};  // a failure beside an ok row, on another device, say
       }
@@ -110,42 +111,64 @@ Device built_in_device() {
 
 /// The virtual clock that a backend and its cases share.
 struct VirtualClock {
+  double drift_per_hour = 0;
   double now_s = 0;
+  double slowness() const { return 1 + drift_per_hour * now_s / 3600; }
+};
+
+/// How the runs of one case come out.
+struct Played {
+  double run_s;
+  std::vector<float> samples_s;  ///< instead of run_s and noise, if there are any
+  double noise, first_run_s, slow_runs, throttled_runs;
+  bool finite;
+  double flush_s;
 };
 
 class ReplayCase final : public PreparedCase {
  public:
-  ReplayCase(CaseInfo info, double run_s, double noise, bool throttled, double flush_s,
-             VirtualClock& clock)
-      : info_(std::move(info)),
-        run_s_(run_s),
-        noise_(noise),
-        throttled_(throttled),
-        flush_s_(flush_s),
-        clock_(clock),
-        random_(info_.seed) {}
+  ReplayCase(CaseInfo info, Played played, VirtualClock& clock)
+      : info_(std::move(info)), played_(std::move(played)), clock_(clock), random_(info_.seed) {}
 
   const CaseInfo& info() const override { return info_; }
 
   Sample run(std::int64_t runs) override {
-    // Noise only ever slows a real run down much; the median stays at the model's time.
-    const double factor = std::exp(noise_ * random_.normal());
-    const double device_s = run_s_ * factor * static_cast<double>(runs);
+    const double slow =
+        std::max(0.0, (played_.slow_runs - run_) / std::max(played_.slow_runs, 1.0));
+    double device_s = next_s(runs > 1) * (1 + slow) * clock_.slowness() * static_cast<double>(runs);
+    if (run_ == 0) device_s += played_.first_run_s;
     const double host_s = device_s + 2e-6;
     clock_.now_s += host_s;
-    return {device_s, host_s, throttled_};
+    return {device_s, host_s, run_++ < played_.throttled_runs};
   }
 
-  void make_cold() override { clock_.now_s += flush_s_; }
-  double checksum() override { return to_unit(mix64(info_.seed)); }
+  void make_cold() override { clock_.now_s += played_.flush_s; }
+  double checksum() override {
+    return played_.finite ? to_unit(mix64(info_.seed)) : std::numeric_limits<double>::quiet_NaN();
+  }
 
  private:
+  /// Of one run.
+  double next_s(bool batched) {
+    if (played_.samples_s.empty()) {
+      // Noise only ever slows a real run down much; the median stays at the model's time.
+      return played_.run_s * std::exp(played_.noise * random_.normal());
+    }
+    // What the warm-up takes: three runs, and a batch where runs are batched.
+    if (run_ < 3 || (batched && !in_batches_)) {
+      in_batches_ = batched;
+      return played_.samples_s.front();
+    }
+    return played_.samples_s[next_sample_++ % played_.samples_s.size()];
+  }
+
   const CaseInfo info_;
-  const double run_s_, noise_;
-  const bool throttled_;
-  const double flush_s_;
+  const Played played_;
   VirtualClock& clock_;
   Random random_;
+  double run_ = 0;
+  std::size_t next_sample_ = 0;
+  bool in_batches_ = false;
 };
 
 class ReplayBackend final : public TimingBackend {
@@ -154,7 +177,8 @@ class ReplayBackend final : public TimingBackend {
       : device_(std::move(device)),
         source_(std::move(source)),
         faults_(faults),
-        process_(std::random_device{}(), static_cast<std::uint64_t>(::getpid())) {}
+        process_(std::random_device{}(), static_cast<std::uint64_t>(::getpid())),
+        clock_{faults.drift} {}
 
   std::string_view name() const override { return "replay"; }
   Protocol protocol() const override { return Protocol::virtual_clock; }
@@ -182,11 +206,18 @@ class ReplayBackend final : public TimingBackend {
     }
     constexpr double plan_s = 1e-3;
     clock_.now_s += plan_s;
+    if (poisoned_ || drawn(task, "poison", faults_.poison)) {
+      poisoned_ = true;
+      throw CaseRefused(Status::failed, "injected: the device answers nothing any more");
+    }
     if (drawn(task, "fail", faults_.fail)) {
       throw CaseRefused(Status::failed, "injected: failed");
     }
-    const Answer answer = source_->answer(task);
+    if (drawn(task, "oom", faults_.oom)) throw std::bad_alloc();
+    Answer answer = source_->answer(task);
     if (answer.status != Status::ok) throw CaseRefused(answer.status, answer.text);
+    const int attempt = attempts_[task_text(task)]++;
+    shared_ = drawn(task, fmt::format("shared {}", attempt), faults_.shared);
     CaseInfo info;
     info.implementation = answer.text;
     info.memory_bytes = task.work().bytes();
@@ -195,13 +226,28 @@ class ReplayBackend final : public TimingBackend {
     // Of twice the last cache, as a GPU's protocol has it; 0 where that is unknown.
     info.flush_bytes = device_.has(Attribute::l2_bytes) ? 2 * device_[Attribute::l2_bytes] : 0;
     const double bandwidth = device_.bandwidth_bytes_per_s();
-    const double flush_s = std::isnan(bandwidth) ? 0 : info.flush_bytes / bandwidth;
-    return std::make_unique<ReplayCase>(std::move(info), answer.run_s, faults_.noise,
-                                        drawn(task, "throttle", faults_.throttle), flush_s, clock_);
+    Played played{
+        .run_s = answer.run_s * (shared_ ? 2 : 1),
+        .samples_s = std::move(answer.samples_s),
+        .noise = faults_.noise,
+        .first_run_s = faults_.first_run_s,
+        .slow_runs = faults_.slow_runs,
+        .throttled_runs = drawn(task, "throttle", faults_.throttle) ? faults_.throttled_runs : 0,
+        .finite = !drawn(task, "nonfinite", faults_.nonfinite),
+        .flush_s = std::isnan(bandwidth) ? 0 : info.flush_bytes / bandwidth};
+    return std::make_unique<ReplayCase>(std::move(info), std::move(played), clock_);
   }
 
   double now_s() const override { return clock_.now_s; }
   void spin(double seconds) override { clock_.now_s += seconds; }
+  void rest(double seconds) override { clock_.now_s += seconds; }
+  Conditions conditions() override {
+    Conditions conditions{.throttled_by = faults_.throttle > 0 ? "injected" : ""};
+    if (faults_.shared > 0) conditions.foreign_share = shared_ ? 0.5 : 0;
+    if (shared_) conditions.shared = "injected: another program took 50 % of the time";
+    return conditions;
+  }
+  bool poisoned() const override { return poisoned_; }
 
  private:
   bool drawn(const Task& task, std::string_view what, double share) const {
@@ -215,6 +261,8 @@ class ReplayBackend final : public TimingBackend {
   const ReplayFaults faults_;
   Random process_;
   VirtualClock clock_;
+  std::map<std::string, int> attempts_;  ///< by task, how often it was measured
+  bool shared_ = false, poisoned_ = false;
 };
 
 std::unique_ptr<TimingBackend> open_replay(const DeviceRequest& request) {
@@ -226,7 +274,7 @@ std::unique_ptr<TimingBackend> open_replay(const DeviceRequest& request) {
   Device device;
   std::unique_ptr<Source> source;
   if (entry.source.ends_with(".h5")) {
-    const Corpus corpus = read_corpus(entry.source, false);
+    const Corpus corpus = read_corpus(entry.source);
     if (corpus.devices.empty()) {
       throw DataError(fmt::format("{}: a corpus without devices cannot be replayed", entry.source));
     }

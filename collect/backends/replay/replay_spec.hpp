@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,17 @@ struct ReplayFaults {
   double noise = 0.01;     ///< relative standard deviation of a sample
   double fail = 0;         ///< share of tasks whose preparation fails
   double unsupported = 0;  ///< share that is refused as unsupported
-  double throttle = 0;     ///< share whose samples are all throttled
+  double oom = 0;          ///< share for which the device has no memory
+  double nonfinite = 0;    ///< share whose result is not finite
+  double throttle = 0;     ///< share whose runs are throttled:
+  double throttled_runs = std::numeric_limits<double>::infinity();  ///< the first so many of them
+  /// Share of measurements, drawn anew when a task is measured again, beside which another program
+  /// runs: it takes half of the time.
+  double shared = 0;
+  double first_run_s = 0;  ///< one-off cost of the first run of each task, seconds
+  double slow_runs = 0;    ///< the first so many runs take from 2 to 1 times as long, evenly
+  double drift = 0;        ///< how much slower the device gets in an hour of its clock
+  double poison = 0;       ///< share after which the device answers nothing any more
   double kill = 0;         ///< share that kills its process (SIGKILL) whenever it is measured
   /// Chance that any task kills this process, drawn anew by each process.
   double crash = 0;
