@@ -14,6 +14,7 @@
 #include "collect/reference/reference.hpp"
 #include "data/device.hpp"
 #include "data/measurement.hpp"
+#include "mpi/gang.hpp"
 
 namespace forecost {
 
@@ -102,6 +103,10 @@ class TimingBackend {
   virtual std::optional<std::string> unsupported(const Task& task) const = 0;
   /// Throws CaseRefused.
   virtual std::unique_ptr<PreparedCase> prepare(const Task& task, std::uint64_t seed) = 0;
+  /// The same of a collective, on every member of the gang at the same time; its run() is then
+  /// called on all of them together. Throws CaseRefused.
+  virtual std::unique_ptr<PreparedCase> prepare_collective(const Task& task, std::uint64_t seed,
+                                                           Gang& gang);
   /// The backend's clock in seconds: steady, or virtual for replay.
   virtual double now_s() const = 0;
   /// Keeps the device busy so that clocks ramp up.

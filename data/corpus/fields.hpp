@@ -70,8 +70,8 @@ void visit_fields(Row& row, Visit visit) {
 /// Fields that most devices and all imported tables know nothing of: a group has such a column only
 /// where a row has more than the default, since readers of netCDF slow down with each column.
 constexpr bool is_sparse(std::string_view field) {
-  return field == "retakes" || field == "foreign_share" || field == "clock_hz" ||
-         field == "temperature_k" || field == "power_w";
+  return field == "group_id" || field == "retakes" || field == "foreign_share" ||
+         field == "clock_hz" || field == "temperature_k" || field == "power_w";
 }
 
 /// What a field is called in corpora of schema version 1, and journals of that time.

@@ -148,6 +148,13 @@ class CpuBackend final : public TimingBackend {
     return prepare_case(context, task, seed);
   }
 
+  std::unique_ptr<PreparedCase> prepare_collective(const Task& task, std::uint64_t seed,
+                                                   Gang& gang) override {
+    const CaseContext context{engine_, arena_, pool_, flush_, free_memory_bytes()};
+    return prepare_recipe(context, seed,
+                          [&](Recipe& recipe) { describe_allreduce(recipe, task, gang); });
+  }
+
   double now_s() const override {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();

@@ -44,11 +44,16 @@ double sum_of(const memory& tensor) {
 
 class RecipeCase final : public PreparedCase {
  public:
-  RecipeCase(const CaseContext& context, const Task& task, std::uint64_t seed)
+  RecipeCase(const CaseContext& context, std::uint64_t seed,
+             const std::function<void(Recipe&)>& describe)
       : context_(context), stream_(context.engine), recipe_(context.engine) {
     info_.seed = seed;
     const double begin = seconds_now();
-    describe(task);
+    describe(recipe_);
+    for (const Action& action : recipe_.timed()) {
+      if (!info_.implementation.empty()) info_.implementation += "+";
+      info_.implementation += action.implementation;
+    }
     info_.plan_s = seconds_now() - begin;
     allocate();
     start();
@@ -92,18 +97,6 @@ class RecipeCase final : public PreparedCase {
   }
 
  private:
-  void describe(const Task& task) {
-    if (task.pass == Pass::update) {
-      describe_update(recipe_, task);
-    } else {
-      find_cpu_operator(task.layer.op().name)->describe(recipe_, task);
-    }
-    for (const Action& action : recipe_.timed()) {
-      if (!info_.implementation.empty()) info_.implementation += "+";
-      info_.implementation += action.implementation;
-    }
-  }
-
   void allocate() {
     const double begin = seconds_now();
     std::size_t operands = 0, staging = 0, scratchpad = 0;
@@ -217,15 +210,26 @@ class RecipeCase final : public PreparedCase {
 
 }  // namespace
 
-std::unique_ptr<PreparedCase> prepare_case(const CaseContext& context, const Task& task,
-                                           std::uint64_t seed) {
+std::unique_ptr<PreparedCase> prepare_recipe(const CaseContext& context, std::uint64_t seed,
+                                             const std::function<void(Recipe&)>& describe) {
   try {
-    return std::make_unique<RecipeCase>(context, task, seed);
+    return std::make_unique<RecipeCase>(context, seed, describe);
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_out_of_memory) throw CaseRefused(Status::out_of_memory, error.message);
     const Status status = error.status == dnnl_unimplemented ? Status::unsupported : Status::failed;
     throw CaseRefused(status, fmt::format("oneDNN: {}", error.message));
   }
+}
+
+std::unique_ptr<PreparedCase> prepare_case(const CaseContext& context, const Task& task,
+                                           std::uint64_t seed) {
+  return prepare_recipe(context, seed, [&](Recipe& recipe) {
+    if (task.pass == Pass::update) {
+      describe_update(recipe, task);
+    } else {
+      find_cpu_operator(task.layer.op().name)->describe(recipe, task);
+    }
+  });
 }
 
 }  // namespace forecost::cpu

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "collect/backend.hpp"
 #include "collect/backends/cpu/memory.hpp"
 #include "collect/backends/cpu/onednn_compat.hpp"
+#include "collect/backends/cpu/recipe.hpp"
 
 namespace forecost::cpu {
 
@@ -21,5 +23,8 @@ struct CaseContext {
 /// Throws CaseRefused.
 std::unique_ptr<PreparedCase> prepare_case(const CaseContext& context, const Task& task,
                                            std::uint64_t seed);
+/// The same of a recipe that is no operator's own.
+std::unique_ptr<PreparedCase> prepare_recipe(const CaseContext& context, std::uint64_t seed,
+                                             const std::function<void(Recipe&)>& describe);
 
 }  // namespace forecost::cpu

@@ -12,6 +12,10 @@
 #include "collect/backends/cpu/onednn_compat.hpp"
 #include "data/measurement.hpp"
 
+namespace forecost {
+class Gang;
+}
+
 namespace forecost::cpu {
 
 class Bound;
@@ -124,5 +128,7 @@ const CpuOperator* find_cpu_operator(std::string_view name);
 // One for each operator, in operators/.
 void describe_affine(Recipe& recipe, const Task& task);
 void describe_update(Recipe& recipe, const Task& task);
+/// On every member of the gang. Throws CaseRefused.
+void describe_allreduce(Recipe& recipe, const Task& task, Gang& gang);
 
 }  // namespace forecost::cpu

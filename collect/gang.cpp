@@ -1,0 +1,195 @@
+#include "collect/gang.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "collect/protocol.hpp"
+#include "data/operators/allreduce.hpp"
+
+namespace forecost {
+
+namespace {
+
+/// What rank 0 asks the other members for: a number of runs, or one of these.
+enum Command : std::int64_t { end = 0, make_cold = -1, checksum = -2 };
+
+/// Rank 0's case: does everything on all members.
+class LeaderCase final : public PreparedCase {
+ public:
+  LeaderCase(std::unique_ptr<PreparedCase> own, Gang& gang) : own_(std::move(own)), gang_(gang) {}
+  ~LeaderCase() override { gang_.broadcast(Command::end); }
+  LeaderCase(const LeaderCase&) = delete;
+  LeaderCase& operator=(const LeaderCase&) = delete;
+
+  const CaseInfo& info() const override { return own_->info(); }
+  Sample run(std::int64_t runs) override {
+    gang_.broadcast(runs);
+    gang_.barrier();
+    const Sample own = own_->run(runs);
+    return {gang_.max(own.device_s), gang_.max(own.host_s), gang_.max(own.throttled ? 1 : 0) > 0};
+  }
+  void make_cold() override {
+    gang_.broadcast(Command::make_cold);
+    own_->make_cold();
+  }
+  double checksum() override {
+    gang_.broadcast(Command::checksum);
+    return own_->checksum();
+  }
+
+ private:
+  std::unique_ptr<PreparedCase> own_;
+  Gang& gang_;
+};
+
+/// Whether all members could prepare; each tells, and none waits for one that could not.
+bool all_ready(Gang& gang, bool ready) { return gang.max(ready ? 0 : 1) == 0; }
+
+void follow(PreparedCase& own, Gang& gang) {
+  for (;;) {
+    const std::int64_t command = gang.broadcast(0);
+    switch (command) {
+      case Command::end:
+        return;
+      case Command::make_cold:
+        own.make_cold();
+        break;
+      case Command::checksum:
+        (void)own.checksum();
+        break;
+      default: {
+        gang.barrier();
+        const Sample sample = own.run(command);
+        gang.max(sample.device_s);
+        gang.max(sample.host_s);
+        gang.max(sample.throttled ? 1 : 0);
+      }
+    }
+  }
+}
+
+/// The backend of rank 0, whose cases are the gang's.
+class LeaderBackend final : public TimingBackend {
+ public:
+  LeaderBackend(TimingBackend& own, Gang& gang) : own_(own), gang_(gang) {}
+
+  std::string_view name() const override { return own_.name(); }
+  Protocol protocol() const override { return own_.protocol(); }
+  const Device& device() const override { return own_.device(); }
+  void probe(bool thorough) override { own_.probe(thorough); }
+  Environment environment() const override { return own_.environment(); }
+  double free_memory_bytes() const override { return own_.free_memory_bytes(); }
+  /// The members find out together, in prepare().
+  std::optional<std::string> unsupported(const Task&) const override { return std::nullopt; }
+  double now_s() const override { return own_.now_s(); }
+  void spin(double seconds) override { own_.spin(seconds); }
+
+  std::unique_ptr<PreparedCase> prepare(const Task& task, std::uint64_t seed) override {
+    prepared_ = true;
+    std::unique_ptr<PreparedCase> own;
+    try {
+      own = own_.prepare_collective(task, seed, gang_);
+    } catch (...) {
+      all_ready(gang_, false);
+      throw;
+    }
+    if (!all_ready(gang_, true)) {
+      throw CaseRefused(Status::failed,
+                        "another member of the gang could not prepare it; its log "
+                        "tells why");
+    }
+    return std::make_unique<LeaderCase>(std::move(own), gang_);
+  }
+  /// The others wait for a word on the task in any case.
+  void release_unprepared() {
+    if (!prepared_) all_ready(gang_, false);
+  }
+
+ private:
+  TimingBackend& own_;
+  Gang& gang_;
+  bool prepared_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<PreparedCase> TimingBackend::prepare_collective(const Task& task, std::uint64_t,
+                                                                Gang&) {
+  throw CaseRefused(Status::unsupported, fmt::format("the {} backend has no collective {}", name(),
+                                                     task.layer.op().name));
+}
+
+bool is_collective(const Task& task) {
+  return family_of(task.layer.op(), task.pass) == Family::collective;
+}
+
+GangMembers gang_members(const DeviceGroup& group, const std::string& device_class,
+                         const Task& task) {
+  const AllreduceShape shape = allreduce_shape(task.layer);
+  std::vector<std::string> hosts;  // in the order of ranks
+  std::map<std::string, std::vector<int>> on_host;
+  std::int64_t found = 0;
+  for (std::size_t rank = 0; rank < group.members.size(); ++rank) {
+    const DeviceGroup::Member& member = group.members[rank];
+    if (!member.has_device || member.device.device_class != device_class) continue;
+    auto& ranks = on_host[member.host];
+    if (ranks.empty()) hosts.push_back(member.host);
+    ranks.push_back(static_cast<int>(rank));
+    ++found;
+  }
+  const std::int64_t each = shape.ranks / shape.nodes;
+  GangMembers members;
+  std::int64_t nodes = 0;
+  for (const std::string& host : hosts) {
+    const auto& ranks = on_host[host];
+    if (nodes == shape.nodes || static_cast<std::int64_t>(ranks.size()) < each) continue;
+    members.ranks.insert(members.ranks.end(), ranks.begin(), ranks.begin() + each);
+    ++nodes;
+  }
+  if (nodes < shape.nodes) {
+    members.ranks.clear();
+    members.why_not =
+        fmt::format("it takes {} ranks with such a device on each of {} nodes; here are {} on {}",
+                    each, shape.nodes, found, hosts.size());
+  }
+  return members;
+}
+
+GangRecord gang_record(const DeviceGroup& group, const std::vector<int>& ranks) {
+  std::string members, hosts;
+  std::set<std::string> nodes;
+  for (const int rank : ranks) {
+    const DeviceGroup::Member& member = group.members[static_cast<std::size_t>(rank)];
+    const char* space = members.empty() ? "" : " ";
+    members += space + member.device.id();
+    hosts += space + member.host;
+    nodes.insert(member.host);
+  }
+  return {{{"members", members}, {"hosts", hosts}, {"nodes", std::to_string(nodes.size())}}};
+}
+
+std::optional<Measurement> measure_in_gang(TimingBackend& backend, Gang& gang, const Task& task,
+                                           const MeasureRules& rules, std::uint64_t seed) {
+  if (gang.rank() == 0) {
+    LeaderBackend leader(backend, gang);
+    auto row = measure(leader, task, rules, seed);
+    leader.release_unprepared();
+    // A stop before the row was whole: the task is to be done again.
+    return row;
+  }
+  std::unique_ptr<PreparedCase> own;
+  try {
+    // Operands of its own, so that no member sums zeros.
+    own = backend.prepare_collective(task, seed + static_cast<std::uint64_t>(gang.rank()), gang);
+  } catch (const CaseRefused&) {
+    all_ready(gang, false);
+    return std::nullopt;
+  }
+  if (all_ready(gang, true)) follow(*own, gang);
+  return std::nullopt;
+}
+
+}  // namespace forecost
