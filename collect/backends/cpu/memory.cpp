@@ -8,11 +8,11 @@
 #endif
 
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <stdexcept>
 #include <vector>
 
+#include "collect/backends/cpu/kernels.hpp"
 #include "core/random.hpp"
 
 namespace forecost::cpu {
@@ -22,20 +22,6 @@ constexpr std::size_t mib = std::size_t{1} << 20, gib = std::size_t{1} << 30, pa
 constexpr std::size_t cache_line = 64;
 /// A prime, so that rows of an operand do not repeat each other.
 constexpr std::size_t pool_size = 1'000'003;
-
-/// This thread's part of n elements, in blocks of a cache line.
-template <class Work>
-void split(std::size_t n, Work work) {
-#pragma omp parallel
-  {
-    const auto threads = static_cast<std::size_t>(omp_get_num_threads());
-    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
-    const std::size_t share =
-        ((n + threads - 1) / threads + cache_line - 1) / cache_line * cache_line;
-    const std::size_t begin = std::min(n, thread * share), end = std::min(n, begin + share);
-    if (begin < end) work(thread, begin, end);
-  }
-}
 
 template <class T, class ToFloat>
 double sum(std::span<const T> values, ToFloat to_float) {
@@ -155,9 +141,7 @@ double sum_f32(std::span<const float> values) {
 }
 
 double sum_bf16(std::span<const std::uint16_t> values) {
-  return sum(values, [](std::uint16_t value) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
-  });
+  return sum(values, [](Bf16 value) { return load(value); });
 }
 
 Flush::Means Flush::best() {

@@ -1,28 +1,12 @@
 #include "collect/backends/cpu/update.hpp"
 
-#include <omp.h>
-
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <stdexcept>
 
+#include "collect/backends/cpu/kernels.hpp"
+
 namespace forecost::cpu {
 namespace {
-
-/// Below this many elements a second thread costs more than it saves; PyTorch's grain size.
-constexpr std::size_t grain = 32768;
-
-float load(float value) { return value; }
-float load(std::uint16_t value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
-}
-void store(float& to, float value) { to = value; }
-/// Round to nearest even; the values here are finite.
-void store(std::uint16_t& to, float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  to = static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
 
 /// Everything that is the same for all elements of a step.
 struct Factors : UpdateRates {
@@ -82,15 +66,7 @@ struct AdamW {
   }
 };
 
-// Compiled for AVX-512 too, and chosen at run time: the build is for AVX2. (Built with
-// -fno-math-errno, without which a square root is not vectorised.)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define FORECOST_CLONES __attribute__((target_clones("avx512f", "default")))
-#else
-#define FORECOST_CLONES
-#endif
-
+// (Built with -fno-math-errno, without which a square root is not vectorised.)
 template <class Rule, class T>
 FORECOST_CLONES void apply_rule(const Range<T>& range, const Factors& factors) {
   T* __restrict__ w = range.parameters;
@@ -134,27 +110,13 @@ RuleLoop<T> loop_of(Optimizer optimizer) {
 template <class T>
 void run(Optimizer optimizer, const ParameterTensor& tensor, const Factors& factors) {
   const RuleLoop<T> loop = loop_of<T>(optimizer);
-  const std::size_t n = tensor.elements;
-  const auto part = [&](std::size_t begin, std::size_t end) {
+  split(tensor.elements, [&](std::size_t, std::size_t begin, std::size_t end) {
     loop(
         {static_cast<T*>(tensor.parameters) + begin, static_cast<const T*>(tensor.gradient) + begin,
          tensor.first == nullptr ? nullptr : tensor.first + begin,
          tensor.second == nullptr ? nullptr : tensor.second + begin, end - begin},
         factors);
-  };
-  const std::size_t threads = std::min<std::size_t>(static_cast<std::size_t>(omp_get_max_threads()),
-                                                    (n + grain - 1) / grain);
-  if (threads <= 1) {
-    part(0, n);
-    return;
-  }
-#pragma omp parallel num_threads(static_cast <int>(threads))
-  {
-    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
-    const std::size_t share = ((n + threads - 1) / threads + 63) / 64 * 64;
-    const std::size_t begin = std::min(n, thread * share), end = std::min(n, begin + share);
-    if (begin < end) part(begin, end);
-  }
+  });
 }
 
 }  // namespace
@@ -165,13 +127,7 @@ void update(Optimizer optimizer, DType dtype, const ParameterTensor& tensor, std
     return static_cast<float>(1 - std::pow(static_cast<double>(beta), static_cast<double>(step)));
   };
   const Factors factors{rates, correction(rates.beta1), correction(rates.beta2)};
-  if (dtype == DType::f32) {
-    run<float>(optimizer, tensor, factors);
-  } else if (dtype == DType::bf16) {
-    run<std::uint16_t>(optimizer, tensor, factors);
-  } else {
-    throw std::logic_error("an update is f32 or bf16");
-  }
+  with_type(dtype, [&]<class T>() { run<T>(optimizer, tensor, factors); });
 }
 
 }  // namespace forecost::cpu
