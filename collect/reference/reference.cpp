@@ -16,6 +16,10 @@ namespace {
 constexpr std::array references{
     Reference{"dense", &affine_reference},
     Reference{"conv2d", &affine_reference},
+    Reference{"layer_norm", &layer_norm_reference},
+    Reference{"activation", &activation_reference},
+    Reference{"elementwise", &elementwise_reference},
+    Reference{"softmax", &softmax_reference},
 };
 
 const Reference* find_reference(const Task& task) {

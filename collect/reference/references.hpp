@@ -12,4 +12,18 @@ namespace forecost {
 /// diff_bias.
 Operands affine_reference(const Task& task, const Operands& operands);
 
+/// src [batch, features] -> dst. backward: diff_dst and dst, of gelu and silu src -> diff_src.
+Operands activation_reference(const Task& task, const Operands& operands);
+
+/// src and, where it is a tensor, other, both [batch, features] -> dst. backward: diff_dst and
+/// those of src, other and dst that the derivatives are written in -> diff_src, diff_other.
+Operands elementwise_reference(const Task& task, const Operands& operands);
+
+/// src [batch, rows, features], scale and shift [features] -> dst. backward: diff_dst, src, scale
+/// -> diff_src, diff_scale, diff_shift. No scale and shift without affine.
+Operands layer_norm_reference(const Task& task, const Operands& operands);
+
+/// src [batch, rows, features] -> dst. backward: diff_dst and dst -> diff_src.
+Operands softmax_reference(const Task& task, const Operands& operands);
+
 }  // namespace forecost

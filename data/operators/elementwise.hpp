@@ -26,6 +26,10 @@ struct EnumNames<ElementwiseOperand> {
   static constexpr std::array<std::string_view, 2> names{"tensor", "scalar"};
 };
 
+/// What a scalar operand is where one is measured: no number that libraries have a shortcut for, as
+/// they have for the power 2.
+inline constexpr double elementwise_scalar = 1.75;
+
 /// The parameters of an `elementwise` layer over batch x features elements.
 struct ElementwiseShape {
   std::int64_t batch, features;

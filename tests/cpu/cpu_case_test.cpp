@@ -28,6 +28,26 @@ constexpr const char* layers[] = {
     // Depthwise.
     "conv2d batch=2 in_channels=16 out_channels=16 in_h=7 in_w=7 kernel_h=3 kernel_w=3 groups=16 "
     "pad_top=1 pad_bottom=1 pad_left=1 pad_right=1 activation=relu",
+    "layer_norm batch=2 rows=3 features=33",
+    "layer_norm batch=5 features=7 affine=0",
+    "activation batch=3 features=37 function=relu",
+    "activation batch=3 features=37 function=tanh",
+    "activation batch=3 features=37 function=sigmoid",
+    "activation batch=3 features=37 function=gelu",
+    "activation batch=3 features=37 function=silu",
+    // Large enough for two threads.
+    "elementwise batch=3 features=23333 operation=add",
+    "elementwise batch=3 features=37 operation=add operand=scalar",
+    "elementwise batch=3 features=37 operation=subtract",
+    "elementwise batch=3 features=37 operation=subtract operand=scalar",
+    "elementwise batch=3 features=37 operation=multiply",
+    "elementwise batch=3 features=37 operation=multiply operand=scalar",
+    "elementwise batch=3 features=37 operation=divide",
+    "elementwise batch=3 features=37 operation=divide operand=scalar",
+    "elementwise batch=3 features=37 operation=power",
+    "elementwise batch=3 features=37 operation=power operand=scalar",
+    "softmax batch=2 rows=3 features=21",
+    "softmax batch=1 features=300",
 };
 
 class Cases : public ::testing::TestWithParam<const char*> {

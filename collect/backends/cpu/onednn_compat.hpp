@@ -13,6 +13,8 @@ namespace forecost::cpu {
 
 using PoolForward = dnnl::pooling_forward;
 using PoolBackward = dnnl::pooling_backward;
+using SoftmaxForward = dnnl::softmax_forward;
+using SoftmaxBackward = dnnl::softmax_backward;
 
 template <class Primitive, class... Arguments>
 auto describe(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
@@ -27,27 +29,47 @@ auto describe_backward(const dnnl::engine& engine, const dnnl::primitive_attr& a
 }
 
 inline auto describe_eltwise(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
-                             dnnl::algorithm algorithm, const dnnl::memory::desc& data) {
+                             dnnl::algorithm algorithm, const dnnl::memory::desc& data,
+                             float alpha = 0, float beta = 0) {
   return dnnl::eltwise_forward::primitive_desc(engine, dnnl::prop_kind::forward_training, algorithm,
-                                               data, data, 0.F, 0.F, attributes);
+                                               data, data, alpha, beta, attributes);
 }
 
 inline auto describe_eltwise_backward(const dnnl::engine& engine,
                                       const dnnl::primitive_attr& attributes,
                                       const dnnl::eltwise_forward::primitive_desc& forward,
-                                      dnnl::algorithm algorithm, const dnnl::memory::desc& data) {
-  return dnnl::eltwise_backward::primitive_desc(engine, algorithm, data, data, data, 0.F, 0.F,
+                                      dnnl::algorithm algorithm, const dnnl::memory::desc& data,
+                                      float alpha = 0, float beta = 0) {
+  return dnnl::eltwise_backward::primitive_desc(engine, algorithm, data, data, data, alpha, beta,
                                                 forward, attributes);
 }
 
-inline void append_eltwise(dnnl::post_ops& operations, dnnl::algorithm algorithm) {
-  operations.append_eltwise(algorithm, 0.F, 0.F);
+inline void append_eltwise(dnnl::post_ops& operations, dnnl::algorithm algorithm, float alpha = 0) {
+  operations.append_eltwise(algorithm, alpha, 0.F);
+}
+
+inline constexpr bool layer_norm_gradient_takes_shift = false;
+inline auto describe_layer_norm(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+                                const dnnl::memory::desc& data, float epsilon,
+                                dnnl::normalization_flags flags) {
+  return dnnl::layer_normalization_forward::primitive_desc(
+      engine, dnnl::prop_kind::forward_training, data, data, epsilon, flags, attributes);
+}
+
+inline auto describe_layer_norm_backward(
+    const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+    const dnnl::layer_normalization_forward::primitive_desc& forward, dnnl::prop_kind kind,
+    const dnnl::memory::desc& data, float epsilon, dnnl::normalization_flags flags) {
+  return dnnl::layer_normalization_backward::primitive_desc(engine, kind, data, data, data, epsilon,
+                                                            flags, forward, attributes);
 }
 
 #else
 
 using PoolForward = dnnl::pooling_v2_forward;
 using PoolBackward = dnnl::pooling_v2_backward;
+using SoftmaxForward = dnnl::softmax_v2_forward;
+using SoftmaxBackward = dnnl::softmax_v2_backward;
 
 template <class Primitive, class... Arguments>
 auto describe(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
@@ -64,21 +86,40 @@ auto describe_backward(const dnnl::engine& engine, const dnnl::primitive_attr& a
 }
 
 inline auto describe_eltwise(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
-                             dnnl::algorithm algorithm, const dnnl::memory::desc& data) {
+                             dnnl::algorithm algorithm, const dnnl::memory::desc& data,
+                             float alpha = 0, float beta = 0) {
   return describe<dnnl::eltwise_forward>(engine, attributes, dnnl::prop_kind::forward_training,
-                                         algorithm, data, 0.F, 0.F);
+                                         algorithm, data, alpha, beta);
 }
 
 inline auto describe_eltwise_backward(const dnnl::engine& engine,
                                       const dnnl::primitive_attr& attributes,
                                       const dnnl::eltwise_forward::primitive_desc& forward,
-                                      dnnl::algorithm algorithm, const dnnl::memory::desc& data) {
+                                      dnnl::algorithm algorithm, const dnnl::memory::desc& data,
+                                      float alpha = 0, float beta = 0) {
   return describe_backward<dnnl::eltwise_backward>(engine, attributes, forward, algorithm, data,
-                                                   data, 0.F, 0.F);
+                                                   data, alpha, beta);
 }
 
-inline void append_eltwise(dnnl::post_ops& operations, dnnl::algorithm algorithm) {
-  operations.append_eltwise(1.F, algorithm, 0.F, 0.F);
+inline void append_eltwise(dnnl::post_ops& operations, dnnl::algorithm algorithm, float alpha = 0) {
+  operations.append_eltwise(1.F, algorithm, alpha, 0.F);
+}
+
+/// Though it does not read it, 2.6 refuses to run without (it counts its arguments).
+inline constexpr bool layer_norm_gradient_takes_shift = true;
+inline auto describe_layer_norm(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+                                const dnnl::memory::desc& data, float epsilon,
+                                dnnl::normalization_flags flags) {
+  return describe<dnnl::layer_normalization_forward>(
+      engine, attributes, dnnl::prop_kind::forward_training, data, epsilon, flags);
+}
+
+inline auto describe_layer_norm_backward(
+    const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+    const dnnl::layer_normalization_forward::primitive_desc& forward, dnnl::prop_kind kind,
+    const dnnl::memory::desc& data, float epsilon, dnnl::normalization_flags flags) {
+  return describe_backward<dnnl::layer_normalization_backward>(engine, attributes, forward, kind,
+                                                               data, data, epsilon, flags);
 }
 
 #endif

@@ -9,6 +9,10 @@ namespace {
 constexpr std::array operators_here{
     CpuOperator{"dense", &describe_affine},
     CpuOperator{"conv2d", &describe_affine},
+    CpuOperator{"layer_norm", &describe_layer_norm},
+    CpuOperator{"activation", &describe_activation},
+    CpuOperator{"elementwise", &describe_elementwise},
+    CpuOperator{"softmax", &describe_softmax},
 };
 
 }  // namespace
