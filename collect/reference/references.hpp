@@ -15,9 +15,21 @@ Operands affine_reference(const Task& task, const Operands& operands);
 /// src [batch, features] -> dst. backward: diff_dst and dst, of gelu and silu src -> diff_src.
 Operands activation_reference(const Task& task, const Operands& operands);
 
+/// query [batch, heads, query_length, head_features], key and value [batch, heads, key_length,
+/// head_features] -> dst. backward: diff_dst besides -> diff_query, diff_key, diff_value.
+Operands attention_reference(const Task& task, const Operands& operands);
+
+/// src [batch, features], mask (1 where an element is kept, as the case chose) -> dst, a tenth
+/// being dropped. backward: diff_dst and mask -> diff_src.
+Operands dropout_reference(const Task& task, const Operands& operands);
+
 /// src and, where it is a tensor, other, both [batch, features] -> dst. backward: diff_dst and
 /// those of src, other and dst that the derivatives are written in -> diff_src, diff_other.
 Operands elementwise_reference(const Task& task, const Operands& operands);
+
+/// ids [batch, length], weights [entries, features] -> dst [batch, length, features]. backward: ids
+/// and diff_dst -> diff_weights.
+Operands embedding_reference(const Task& task, const Operands& operands);
 
 /// src [batch, rows, features], scale and shift [features] -> dst. backward: diff_dst, src, scale
 /// -> diff_src, diff_scale, diff_shift. No scale and shift without affine.
@@ -25,5 +37,8 @@ Operands layer_norm_reference(const Task& task, const Operands& operands);
 
 /// src [batch, rows, features] -> dst. backward: diff_dst and dst -> diff_src.
 Operands softmax_reference(const Task& task, const Operands& operands);
+
+/// src [batch, features] -> dst.
+Operands transfer_reference(const Task& task, const Operands& operands);
 
 }  // namespace forecost

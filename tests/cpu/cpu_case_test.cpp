@@ -30,13 +30,9 @@ constexpr const char* layers[] = {
     "pad_top=1 pad_bottom=1 pad_left=1 pad_right=1 activation=relu",
     "layer_norm batch=2 rows=3 features=33",
     "layer_norm batch=5 features=7 affine=0",
-    "activation batch=3 features=37 function=relu",
-    "activation batch=3 features=37 function=tanh",
-    "activation batch=3 features=37 function=sigmoid",
-    "activation batch=3 features=37 function=gelu",
-    "activation batch=3 features=37 function=silu",
-    // Large enough for two threads.
-    "elementwise batch=3 features=23333 operation=add",
+    "softmax batch=2 rows=3 features=21",
+    "softmax batch=1 features=300",
+    "elementwise batch=3 features=37 operation=add",
     "elementwise batch=3 features=37 operation=add operand=scalar",
     "elementwise batch=3 features=37 operation=subtract",
     "elementwise batch=3 features=37 operation=subtract operand=scalar",
@@ -46,8 +42,24 @@ constexpr const char* layers[] = {
     "elementwise batch=3 features=37 operation=divide operand=scalar",
     "elementwise batch=3 features=37 operation=power",
     "elementwise batch=3 features=37 operation=power operand=scalar",
-    "softmax batch=2 rows=3 features=21",
-    "softmax batch=1 features=300",
+    "elementwise batch=3 features=23333 operation=divide",  // enough for two threads
+    "activation batch=3 features=37 function=relu",
+    "activation batch=3 features=37 function=tanh",
+    "activation batch=3 features=37 function=sigmoid",
+    "activation batch=3 features=37 function=gelu",
+    "activation batch=3 features=37 function=silu",
+    "attention batch=2 heads=3 query_length=5 key_length=7 head_features=9",
+    "attention batch=1 heads=2 query_length=33 key_length=33 head_features=16 causal=1",
+    // The last of a sequence.
+    "attention batch=2 heads=2 query_length=3 key_length=18 head_features=8 causal=1",
+    "embedding batch=3 length=5 entries=11 features=7",
+    // Each thread gets rows.
+    "embedding batch=4 length=9 entries=300 features=130",
+    "embedding batch=40 entries=9 features=1000",
+    "dropout batch=3 features=37",
+    "dropout batch=3 features=23333",
+    "transfer batch=3 features=37 direction=device_to_device",
+    "transfer batch=3 features=53333 direction=device_to_device",
 };
 
 class Cases : public ::testing::TestWithParam<const char*> {
@@ -110,6 +122,47 @@ TEST(CpuCase, RefusesWhatDoesNotFit) {
     FAIL() << "1000 bytes were enough";
   } catch (const CaseRefused& refused) {
     EXPECT_EQ(refused.status(), Status::skipped_memory);
+  }
+}
+
+TEST(CpuCase, DropsATenthAndNotTheSameInEveryRow) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  Arena arena;
+  const RandomPool pool;
+  Flush flush;
+  const CaseContext context{engine, arena, pool, flush, 1e9};
+  constexpr std::size_t features = 4096;
+  const Layer layer("dropout", {{"batch", 64}, {"features", features}});
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const auto prepared = prepare_case(context, Task{layer, pass}, 3);
+    prepared->run(1);
+    const std::vector<double> mask = prepared->operands().at("mask");
+    double kept = 0, like_the_row_before = 0;
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      kept += mask[i];
+      if (i >= features && mask[i] == mask[i - features]) ++like_the_row_before;
+    }
+    const auto n = static_cast<double>(mask.size());
+    EXPECT_NEAR(kept / n, 0.9, 0.004);  // 7 standard deviations
+    EXPECT_NEAR(like_the_row_before / (n - features), 0.9 * 0.9 + 0.1 * 0.1, 0.008);
+  }
+}
+
+TEST(CpuCase, CopiesWithinTheOneMemoryThatThereIs) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  Arena arena;
+  const RandomPool pool;
+  Flush flush;
+  const CaseContext context{engine, arena, pool, flush, 1e9};
+  for (const char* direction : {"host_to_device", "device_to_host"}) {
+    const Layer layer =
+        Layer::parse(std::string("transfer batch=2 features=8 direction=") + direction);
+    try {
+      prepare_case(context, Task{layer}, 1);
+      FAIL() << direction << " was measured";
+    } catch (const CaseRefused& refused) {
+      EXPECT_EQ(refused.status(), Status::unsupported);
+    }
   }
 }
 

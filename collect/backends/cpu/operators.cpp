@@ -10,9 +10,13 @@ constexpr std::array operators_here{
     CpuOperator{"dense", &describe_affine},
     CpuOperator{"conv2d", &describe_affine},
     CpuOperator{"layer_norm", &describe_layer_norm},
-    CpuOperator{"activation", &describe_activation},
-    CpuOperator{"elementwise", &describe_elementwise},
     CpuOperator{"softmax", &describe_softmax},
+    CpuOperator{"elementwise", &describe_elementwise},
+    CpuOperator{"activation", &describe_activation},
+    CpuOperator{"attention", &describe_attention},
+    CpuOperator{"embedding", &describe_embedding},
+    CpuOperator{"dropout", &describe_dropout},
+    CpuOperator{"transfer", &describe_transfer},
 };
 
 }  // namespace

@@ -128,9 +128,13 @@ const CpuOperator* find_cpu_operator(std::string_view name);
 // One for each operator, in operators/.
 void describe_activation(Recipe& recipe, const Task& task);
 void describe_affine(Recipe& recipe, const Task& task);
+void describe_attention(Recipe& recipe, const Task& task);
+void describe_dropout(Recipe& recipe, const Task& task);
 void describe_elementwise(Recipe& recipe, const Task& task);
+void describe_embedding(Recipe& recipe, const Task& task);
 void describe_layer_norm(Recipe& recipe, const Task& task);
 void describe_softmax(Recipe& recipe, const Task& task);
+void describe_transfer(Recipe& recipe, const Task& task);
 void describe_update(Recipe& recipe, const Task& task);
 /// On every member of the gang. Throws CaseRefused.
 void describe_allreduce(Recipe& recipe, const Task& task, Gang& gang);
