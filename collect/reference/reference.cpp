@@ -24,6 +24,7 @@ constexpr std::array references{
     Reference{"embedding", &embedding_reference},
     Reference{"dropout", &dropout_reference},
     Reference{"transfer", &transfer_reference},
+    Reference{"matmul", &matmul_reference},
 };
 
 const Reference* find_reference(const Task& task) {

@@ -40,5 +40,8 @@ Operands softmax_reference(const Task& task, const Operands& operands);
 
 /// src [batch, features] -> dst.
 Operands transfer_reference(const Task& task, const Operands& operands);
+/// src [batch, m, k], src1 [batch, k, n], dst [batch, m, n]. backward: src, src1 and diff_dst ->
+/// diff_src, diff_src1.
+Operands matmul_reference(const Task& task, const Operands& operands);
 
 }  // namespace forecost

@@ -60,6 +60,9 @@ constexpr const char* layers[] = {
     "dropout batch=3 features=23333",
     "transfer batch=3 features=37 direction=device_to_device",
     "transfer batch=3 features=53333 direction=device_to_device",
+    "matmul batch=1 m=5 n=3 k=7",
+    "matmul batch=6 m=17 n=1 k=40",
+    "matmul batch=3 m=1 n=33 k=16",
 };
 
 class Cases : public ::testing::TestWithParam<const char*> {

@@ -17,6 +17,7 @@ constexpr std::array operators_here{
     CpuOperator{"embedding", &describe_embedding},
     CpuOperator{"dropout", &describe_dropout},
     CpuOperator{"transfer", &describe_transfer},
+    CpuOperator{"matmul", &describe_matmul},
 };
 
 }  // namespace

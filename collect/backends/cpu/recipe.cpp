@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "collect/backends/cpu/primitives.hpp"
 
 namespace forecost::cpu {
@@ -37,12 +39,22 @@ Action Recipe::primitive(const dnnl::primitive_desc_base& description,
                          const std::map<int, Id>& operands) const {
   const dnnl::memory::desc scratchpad = description.scratchpad_desc();
   const dnnl::primitive primitive(description.get());
+  std::map<int, dnnl::memory::desc> layouts;
+  for (const auto& [argument, id] : operands) {
+    layouts[argument] = description.query_md(dnnl::query::exec_arg_md, argument);
+    if (layouts[argument].get_size() != tensors_[id].layout.get_size()) {
+      throw std::logic_error(
+          fmt::format("{}: operand {} has {} bytes, its tensor {}", description.impl_info_str(),
+                      argument, layouts[argument].get_size(), tensors_[id].layout.get_size()));
+    }
+  }
   return {
       description.impl_info_str(), scratchpad.get_size(),
       [=, engine = engine_](const Bound& bound) -> std::function<void()> {
         Step step{primitive, {}};
         for (const auto& [argument, id] : operands) {
-          step.arguments[argument] = bound.memory(id);
+          step.arguments[argument] =
+              dnnl::memory(layouts.at(argument), engine, bound.data<void>(id));
         }
         step.arguments[DNNL_ARG_SCRATCHPAD] = dnnl::memory(scratchpad, engine, bound.scratchpad());
         return [step, stream = bound.stream()] { step.primitive.execute(stream, step.arguments); };
