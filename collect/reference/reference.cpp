@@ -24,6 +24,9 @@ constexpr std::array references{
     Reference{"embedding", &embedding_reference},
     Reference{"dropout", &dropout_reference},
     Reference{"transfer", &transfer_reference},
+    Reference{"conv_transpose2d", &conv_transpose2d_reference},
+    Reference{"pool2d", &pool2d_reference},
+    Reference{"batch_norm", &batch_norm_reference},
     Reference{"matmul", &matmul_reference},
 };
 

@@ -40,8 +40,22 @@ Operands softmax_reference(const Task& task, const Operands& operands);
 
 /// src [batch, features] -> dst.
 Operands transfer_reference(const Task& task, const Operands& operands);
+/// src [batch, channels, height, width], scale, shift [channels], and mean, variance [channels]
+/// where they are stored -> dst, and mean and variance where they are the batch's. backward:
+/// diff_dst besides -> diff_src, diff_scale, diff_shift.
+Operands batch_norm_reference(const Task& task, const Operands& operands);
+
+/// src [batch, in, h, w], weights [out, in/groups, kh, kw] (the library's order: frameworks have
+/// the input channels first), bias [out], dst. backward_data: diff_dst, weights -> diff_src.
+/// backward_weights: src, diff_dst -> diff_weights, diff_bias.
+Operands conv_transpose2d_reference(const Task& task, const Operands& operands);
+
 /// src [batch, m, k], src1 [batch, k, n], dst [batch, m, n]. backward: src, src1 and diff_dst ->
 /// diff_src, diff_src1.
 Operands matmul_reference(const Task& task, const Operands& operands);
+
+/// src [batch, channels, h, w] -> dst. backward: diff_dst, and src of max, whose gradient goes to
+/// the first of equal elements -> diff_src.
+Operands pool2d_reference(const Task& task, const Operands& operands);
 
 }  // namespace forecost

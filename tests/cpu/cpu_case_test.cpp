@@ -60,6 +60,27 @@ constexpr const char* layers[] = {
     "dropout batch=3 features=23333",
     "transfer batch=3 features=37 direction=device_to_device",
     "transfer batch=3 features=53333 direction=device_to_device",
+    "conv_transpose2d batch=2 in_channels=3 out_channels=5 in_h=4 in_w=6 kernel_h=3 kernel_w=2",
+    // The upsampling of generators and U-nets; then with one output row more than columns.
+    "conv_transpose2d batch=2 in_channels=17 out_channels=16 in_h=5 in_w=5 kernel_h=4 kernel_w=4 "
+    "stride_h=2 stride_w=2 pad_top=1 pad_bottom=1 pad_left=1 pad_right=1 bias=0",
+    "conv_transpose2d batch=1 in_channels=8 out_channels=12 in_h=5 in_w=4 kernel_h=3 kernel_w=3 "
+    "stride_h=3 stride_w=2 pad_top=1 pad_left=1 pad_right=1 dilation_h=2 groups=4",
+    "pool2d batch=2 channels=16 in_h=8 in_w=9 kernel_h=2 kernel_w=2 stride_h=2 stride_w=2 mode=max",
+    "pool2d batch=2 channels=17 in_h=9 in_w=7 kernel_h=3 kernel_w=2 stride_h=2 stride_w=1 "
+    "pad_top=1 "
+    "pad_left=1 pad_right=1 mode=max",
+    // An index of more than one byte.
+    "pool2d batch=1 channels=4 in_h=20 in_w=20 kernel_h=17 kernel_w=17 mode=max",
+    "pool2d batch=2 channels=5 in_h=6 in_w=6 kernel_h=3 kernel_w=3 stride_h=2 stride_w=3 pad_top=1 "
+    "pad_bottom=2 mode=average",
+    "pool2d batch=3 channels=33 in_h=7 in_w=5 mode=global_average",
+    "batch_norm batch=4 channels=32 height=5 width=3",
+    "batch_norm batch=3 channels=17 height=6 width=6",
+    "batch_norm batch=3 channels=17 height=6 width=6 training=0",
+    "batch_norm batch=20 channels=48",
+    "batch_norm batch=20 channels=7",
+    "batch_norm batch=20 channels=48 training=0",
     "matmul batch=1 m=5 n=3 k=7",
     "matmul batch=6 m=17 n=1 k=40",
     "matmul batch=3 m=1 n=33 k=16",

@@ -64,6 +64,23 @@ inline auto describe_layer_norm_backward(
                                                             flags, forward, attributes);
 }
 
+inline auto describe_batch_norm(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+                                dnnl::prop_kind kind, const dnnl::memory::desc& data, float epsilon,
+                                dnnl::normalization_flags flags) {
+  return dnnl::batch_normalization_forward::primitive_desc(engine, kind, data, data, epsilon, flags,
+                                                           attributes);
+}
+
+inline auto describe_batch_norm_backward(
+    const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+    const dnnl::batch_normalization_forward::primitive_desc& forward,
+    const dnnl::memory::desc& data, float epsilon, dnnl::normalization_flags flags) {
+  return dnnl::batch_normalization_backward::primitive_desc(
+      engine, dnnl::prop_kind::backward, data, data, data, epsilon, flags, forward, attributes);
+}
+
+constexpr bool batch_norm_gradient_takes_shift = false;
+
 #else
 
 using PoolForward = dnnl::pooling_v2_forward;
@@ -121,6 +138,24 @@ inline auto describe_layer_norm_backward(
   return describe_backward<dnnl::layer_normalization_backward>(engine, attributes, forward, kind,
                                                                data, data, epsilon, flags);
 }
+
+inline auto describe_batch_norm(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+                                dnnl::prop_kind kind, const dnnl::memory::desc& data, float epsilon,
+                                dnnl::normalization_flags flags) {
+  return describe<dnnl::batch_normalization_forward>(engine, attributes, kind, data, epsilon,
+                                                     flags);
+}
+
+inline auto describe_batch_norm_backward(
+    const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+    const dnnl::batch_normalization_forward::primitive_desc& forward,
+    const dnnl::memory::desc& data, float epsilon, dnnl::normalization_flags flags) {
+  return describe_backward<dnnl::batch_normalization_backward>(
+      engine, attributes, forward, dnnl::prop_kind::backward, data, data, epsilon, flags);
+}
+
+/// Although nothing depends on it.
+constexpr bool batch_norm_gradient_takes_shift = true;
 
 #endif
 

@@ -17,6 +17,9 @@ constexpr std::array operators_here{
     CpuOperator{"embedding", &describe_embedding},
     CpuOperator{"dropout", &describe_dropout},
     CpuOperator{"transfer", &describe_transfer},
+    CpuOperator{"conv_transpose2d", &describe_affine},
+    CpuOperator{"pool2d", &describe_pool2d},
+    CpuOperator{"batch_norm", &describe_batch_norm},
     CpuOperator{"matmul", &describe_matmul},
 };
 

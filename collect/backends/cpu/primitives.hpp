@@ -13,13 +13,15 @@
 
 namespace forecost::cpu {
 
-/// A dense or conv2d layer in oneDNN's terms.
+/// A dense, conv2d or conv_transpose2d layer in oneDNN's terms.
 ///
 /// Dense is an inner product, not a matmul: it is what TensorFlow's fused dense layers and ideep
 /// (PyTorch's linear on oneDNN) call, it lets the library lay the weights out, and it has gradients
-/// of weights and bias of its own. Convolutions use the direct algorithm, as those two do.
+/// of weights and bias of its own. Convolutions use the direct algorithm, as those two do; a
+/// transposed one is oneDNN's deconvolution, whose weights have the output channels first.
 struct Affine {
-  bool convolution;
+  bool convolution;  ///< of images: conv2d and conv_transpose2d
+  bool transposed;
   dnnl::memory::dims src, weights, bias, dst;  ///< bias is empty without one
   dnnl::memory::dims strides, dilates, pad_before, pad_after;
   dnnl::memory::data_type type;
@@ -34,6 +36,12 @@ dnnl::memory::data_type data_type_of(DType dtype);
 dnnl::memory::desc plain(const dnnl::memory::dims& dims, dnnl::memory::data_type type);
 /// Whatever layout the library prefers.
 dnnl::memory::desc any(const dnnl::memory::dims& dims, dnnl::memory::data_type type);
+
+/// The layout in which the library's convolutions leave images of `dims` (nchw), and in which what
+/// stands between convolutions finds them. Plain where an image is one pixel: a dense layer leaves
+/// those.
+dnnl::memory::desc image_layout(const dnnl::engine& engine, const dnnl::memory::dims& dims,
+                                dnnl::memory::data_type type);
 
 /// Workspace is the caller's, so that its size is known and nothing is allocated in a timed run.
 dnnl::primitive_attr attributes_of(Activation fused = Activation::none);

@@ -61,8 +61,8 @@ class Recipe {
   void run(Action action) { timed_.push_back(std::move(action)); }
 
   /// `prepare` or `run` a oneDNN primitive on these operands, by DNNL_ARG number. Its scratchpad is
-  /// the case's. It reads a tensor as it was described: that may be another view of the memory, such
-  /// as the transposed one. Throws std::logic_error where the sizes differ.
+  /// the case's. It reads a tensor as it was described: that may be another view of the memory,
+  /// such as the transposed one. Throws std::logic_error where the sizes differ.
   Action primitive(const dnnl::primitive_desc_base& description,
                    const std::map<int, Id>& operands) const;
 
@@ -136,7 +136,9 @@ void describe_embedding(Recipe& recipe, const Task& task);
 void describe_layer_norm(Recipe& recipe, const Task& task);
 void describe_softmax(Recipe& recipe, const Task& task);
 void describe_transfer(Recipe& recipe, const Task& task);
+void describe_batch_norm(Recipe& recipe, const Task& task);
 void describe_matmul(Recipe& recipe, const Task& task);
+void describe_pool2d(Recipe& recipe, const Task& task);
 void describe_update(Recipe& recipe, const Task& task);
 /// On every member of the gang. Throws CaseRefused.
 void describe_allreduce(Recipe& recipe, const Task& task, Gang& gang);

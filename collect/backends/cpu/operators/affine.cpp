@@ -3,7 +3,7 @@
 #include "collect/backends/cpu/primitives.hpp"
 #include "collect/backends/cpu/recipe.hpp"
 
-// dense and conv2d, with bias and fused activation.
+// dense, conv2d and conv_transpose2d, with bias and fused activation.
 
 namespace forecost::cpu {
 
