@@ -1,4 +1,5 @@
 #include "data/operators/allreduce.hpp"
+#include "collect/backend.hpp"
 #include "collect/backends/cpu/primitives.hpp"
 #include "collect/backends/cpu/recipe.hpp"
 #include "mpi/gang.hpp"
