@@ -80,8 +80,8 @@ Json to_json(const Row& row, const Device& device) {
     json["low_s"] = row.predicted->low_s;
     json["high_s"] = row.predicted->high_s;
     json["ratio"] = row.predicted->total_s / row.seconds();
+    for (const auto& [op, count] : row.predicted->uncosted) json["uncosted"][op] = count;
   }
-  for (const auto& [op, count] : row.network->uncosted()) json["uncosted"][op] = count;
   return json;
 }
 
@@ -113,7 +113,7 @@ std::string to_table(const std::vector<Row>& rows, const Device& device) {
     }
     table.add(cells);
     if (!predicted) continue;
-    for (const auto& [op, count] : row.network->uncosted()) {
+    for (const auto& [op, count] : row.predicted->uncosted) {
       notes += fmt::format("{}: {} {} measured, but not predicted\n", row.network->name, count, op);
     }
   }

@@ -17,20 +17,23 @@ using Json = nlohmann::ordered_json;
 constexpr Help help{
     "forecost networks [NAME|FILE.toml] [--json]",
     "Lists the networks that can be predicted, or the layers of one of them. Parameters and FLOPs\n"
-    "(a multiply-add is two) are those of the layers that are predicted, at batch 1.",
+    "(a multiply-add is two) are those of inference at batch 1; dropout is of training alone.",
     "  forecost networks\n"
     "  forecost networks resnet50\n"
     "  forecost networks my-network.toml --json"};
 
+/// Work of each node in inference; none of what changes shapes or is of training alone.
+std::vector<Work> works(const Network& network) {
+  std::vector<Work> works(network.nodes.size());
+  for (const LayerRun& run : network.runs(1, Mode::inference)) {
+    works[run.node] = run.layer.work(Pass::forward, DType::f32);
+  }
+  return works;
+}
+
 std::int64_t layer_count(const Network& network) {
   return std::count_if(network.nodes.begin(), network.nodes.end(),
                        [](const NetworkNode& node) { return node.layer.has_value(); });
-}
-
-Json shape_json(const ItemShape& shape) { return {shape.channels, shape.height, shape.width}; }
-
-std::string shape_text(const ItemShape& shape) {
-  return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
 Json network_json(const Network& network, bool with_nodes) {
@@ -40,21 +43,20 @@ Json network_json(const Network& network, bool with_nodes) {
             {"parameters", network.parameters()},
             {"forward_flops", network.forward_flops()},
             {"layers", layer_count(network)},
-            {"input", shape_json(network.input)},
-            {"uncosted", Json::object()}};
-  for (const auto& [op, count] : network.uncosted()) json["uncosted"][op] = count;
+            {"input", network.input.sides()}};
   if (!with_nodes) return json;
   json["nodes"] = Json::array();
-  for (const NetworkNode& node : network.nodes) {
-    Json item{{"name", node.name},           {"op", node.op},           {"in", shape_json(node.in)},
-              {"out", shape_json(node.out)}, {"layer", nullptr},        {"parameters", nullptr},
-              {"forward_flops", nullptr},    {"forward_bytes", nullptr}};
+  const auto of_nodes = works(network);
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    const NetworkNode& node = network.nodes[i];
+    Json item{{"name", node.name},        {"op", node.op},           {"in", node.in.sides()},
+              {"out", node.out.sides()},  {"layer", nullptr},        {"parameters", nullptr},
+              {"forward_flops", nullptr}, {"forward_bytes", nullptr}};
     if (node.layer) {
-      const Work work = node.layer->work(Pass::forward, DType::f32);
       item["layer"] = node.layer->text();
-      item["parameters"] = node.layer->parameter_count();
-      item["forward_flops"] = work.flops;
-      item["forward_bytes"] = work.bytes();
+      item["parameters"] = node.parameter_count();
+      item["forward_flops"] = of_nodes[i].flops;
+      item["forward_bytes"] = of_nodes[i].bytes();
     }
     json["nodes"].push_back(item);
   }
@@ -73,15 +75,16 @@ std::string list_table(const std::vector<Network>& networks) {
 std::string nodes_table(const Network& network) {
   TextTable table({"layer", "op", ">in", ">out", ">parameters", ">FLOPs", ">bytes (f32)"});
   double bytes = 0;
-  for (const NetworkNode& node : network.nodes) {
-    std::vector<std::string> cells{
-        node.name, node.op, shape_text(node.in), shape_text(node.out), "-", "-", "-"};
+  const auto of_nodes = works(network);
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    const NetworkNode& node = network.nodes[i];
+    std::vector<std::string> cells{node.name, node.op, node.in.text(), node.out.text(), "-",
+                                   "-",       "-"};
     if (node.layer) {
-      const Work work = node.layer->work(Pass::forward, DType::f32);
-      bytes += work.bytes();
-      cells[4] = format_count(static_cast<double>(node.layer->parameter_count()));
-      cells[5] = format_si(work.flops, "FLOP");
-      cells[6] = format_bytes(work.bytes());
+      bytes += of_nodes[i].bytes();
+      cells[4] = format_count(static_cast<double>(node.parameter_count()));
+      cells[5] = format_si(of_nodes[i].flops, "FLOP");
+      cells[6] = format_bytes(of_nodes[i].bytes());
     }
     table.add(std::move(cells));
   }

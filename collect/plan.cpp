@@ -210,15 +210,20 @@ Optimizer optimizer_of(Pass pass, Optimizer optimizer) {
   return pass == Pass::update || pass == Pass::training_step ? optimizer : Optimizer::none;
 }
 
+/// What runs of the network in inference and, where more than forward is asked for, in training.
 void expand_anchor(const SweepAnchor& anchor, Expansion& out) {
-  for (const NetworkNode& node : anchor.network.nodes) {
-    if (!node.layer) continue;
-    for (const std::int64_t batch : anchor.batches) {
-      const Layer layer = node.layer->with("batch", batch);
+  const bool training = anchor.passes != std::vector{Pass::forward};
+  for (const std::int64_t batch : anchor.batches) {
+    std::vector<LayerRun> runs = anchor.network.runs(batch, Mode::inference);
+    if (training) {
+      for (LayerRun& run : anchor.network.runs(batch, Mode::training)) {
+        if (run.layer.op().has(Pass::training_step)) run.passes.push_back(Pass::training_step);
+        runs.push_back(std::move(run));
+      }
+    }
+    for (const auto& [node, layer, passes] : runs) {
       for (const Pass pass : anchor.passes) {
-        if (!has_pass(layer, pass)) continue;
-        // Training needs no gradient of the network's own input.
-        if (pass == Pass::backward_data && node.inputs.empty()) continue;
+        if (std::find(passes.begin(), passes.end(), pass) == passes.end()) continue;
         for (const DType dtype : anchor.dtypes) {
           for (const CacheState cache : anchor.caches) {
             for (const Optimizer optimizer : anchor.optimizers) {

@@ -16,6 +16,8 @@
 namespace forecost {
 
 class Layer;
+class LayerDraft;    // data/layer_draft.hpp
+class ItemShape;     // data/item_shape.hpp
 struct SamePadding;  // data/operators/window.hpp
 
 /// One integer parameter of an operator. Its name is the key in TOML files and the corpus column.
@@ -49,6 +51,16 @@ struct Operator {
   /// What padding = "same" means along a side; nullptr of operators that do not pad.
   SamePadding (*same_padding)(std::int64_t side, std::int64_t kernel, std::int64_t stride,
                               std::int64_t dilation) = nullptr;
+
+  // Its place in a network; there is one input or more.
+
+  /// Sets those parameters of a layer of one item that follow from the shapes of its inputs.
+  /// `batch`, where it is more than one per item, is one of them. Throws UsageError for shapes that
+  /// it cannot take; that the inputs have input_elements() in all is checked for all operators.
+  void (*fit)(LayerDraft&, std::span<const ItemShape> inputs) = nullptr;
+  /// Of one item; nullptr: that of the first input.
+  ItemShape (*output_shape)(const Layer&, std::span<const ItemShape> inputs) = nullptr;
+  bool training_only = false;  ///< in inference it does nothing
 
   bool has(Pass pass) const;
   /// Index of a parameter; nullopt if there is none of that name.

@@ -29,6 +29,14 @@ struct EnumNames<Pass> {
       "forward", "backward_data", "backward_weights", "backward", "update", "training_step"};
 };
 
+/// What a network is run for.
+enum class Mode : std::uint8_t { inference, training };
+template <>
+struct EnumNames<Mode> {
+  static constexpr std::string_view kind = "mode";
+  static constexpr std::array<std::string_view, 2> names{"inference", "training"};
+};
+
 enum class DType : std::uint8_t { f32, tf32, f16, bf16, f64, int8, fp8 };
 template <>
 struct EnumNames<DType> {

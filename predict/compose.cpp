@@ -26,7 +26,7 @@ class Residency {
       const double out = batch * static_cast<double>(node.out.elements());
       outputs += out;
       largest = std::max(largest, in + out);
-      if (node.layer) weights += static_cast<double>(node.layer->parameter_count());
+      weights += static_cast<double>(node.parameter_count());
     }
     double needed = bytes_ * (weights + largest);
     if (scenario.mode == Mode::training) {
@@ -76,9 +76,13 @@ class TaskTimes {
     Pass pass;
   };
 
+  Task task(const Layer& layer, Pass pass) const {
+    return {layer, pass, scenario_.dtype,
+            pass == Pass::update ? scenario_.optimizer : Optimizer::none, CacheState::cold};
+  }
+
   void add(std::size_t index, const Layer& layer, Pass pass) {
-    const Task task{layer, pass, scenario_.dtype,
-                    pass == Pass::update ? scenario_.optimizer : Optimizer::none, CacheState::cold};
+    const Task task = this->task(layer, pass);
     const auto [at, fresh] = known_.try_emplace(task_text(task), tasks_.size());
     if (fresh) {
       tasks_.push_back({task, residency_.hot_share(layer, pass), {}});
@@ -150,27 +154,26 @@ NetworkTime compose(const Predictor& predictor, const Scenario& scenario) {
   result.mode = scenario.mode;
   result.dtype = scenario.dtype;
   result.optimizer = training ? scenario.optimizer : Optimizer::none;
-  result.uncosted = scenario.network->uncosted();
   if (training && scenario.optimizer == Optimizer::none) {
     throw UsageError("training needs an optimizer, such as adam; found none");
   }
 
   TaskTimes tasks(scenario, Residency(scenario));
-  for (const NetworkNode& node : scenario.network->nodes) {
-    if (!node.layer) continue;
-    const Layer layer = node.layer->with("batch", scenario.batch);
-    const std::size_t index = result.layers.size();
-    result.layers.push_back({.name = node.name, .op = node.op});
-    tasks.add(index, layer, Pass::forward);
-    if (!training) continue;
-    const Operator& op = layer.op();
-    if (op.has(Pass::backward_data)) {
-      if (!node.inputs.empty()) tasks.add(index, layer, Pass::backward_data);
-      tasks.add(index, layer, Pass::backward_weights);
-    } else if (op.has(Pass::backward)) {
-      tasks.add(index, layer, Pass::backward);
+  const auto runs = scenario.network->runs(scenario.batch, scenario.mode);
+  const auto unknown = [&](const LayerRun& run) {
+    return std::any_of(run.passes.begin(), run.passes.end(),
+                       [&](Pass pass) { return !predictor.knows(tasks.task(run.layer, pass)); });
+  };
+  // Where nothing is known the predictor tells what it does know.
+  const bool nothing = std::all_of(runs.begin(), runs.end(), unknown);
+  for (const LayerRun& run : runs) {
+    const NetworkNode& node = scenario.network->nodes[run.node];
+    if (!nothing && unknown(run)) {
+      ++result.uncosted[node.op];
+      continue;
     }
-    if (layer.parameter_count() > 0) tasks.add(index, layer, Pass::update);
+    for (const Pass pass : run.passes) tasks.add(result.layers.size(), run.layer, pass);
+    result.layers.push_back({.name = node.name, .op = node.op});
   }
   if (result.layers.empty()) {
     throw UsageError("network " + scenario.network->name + " has no layer that can be predicted");

@@ -10,13 +10,6 @@
 
 namespace forecost {
 
-enum class Mode : std::uint8_t { inference, training };
-template <>
-struct EnumNames<Mode> {
-  static constexpr std::string_view kind = "mode";
-  static constexpr std::array<std::string_view, 2> names{"inference", "training"};
-};
-
 /// What a network is predicted for. Network and device outlive the call.
 struct Scenario {
   const Network* network;
@@ -51,15 +44,15 @@ struct NetworkTime {
   double forward_s = 0, backward_s = 0, update_s = 0;
   double outside_training_range = 0;  ///< share of total_s in layers beyond the training range
   std::vector<LayerTime> layers;
-  std::map<std::string, int> uncosted;  ///< nodes that take time but have no operator yet
+  std::map<std::string, int> uncosted;  ///< layers the predictor was not trained on
 };
 
-/// The sum of the layers' passes: no input gradient for layers that read the network's input, one
-/// update per layer with parameters. Weights are cold and activations hot as far as the device's
-/// cache holds them: a pass's time is interpolated between its cold and its hot prediction by the
-/// share of its bytes that is in the cache. Errors of different layers are independent and average
-/// out, equal layers share theirs, and the device's part is shared by all. Throws UsageError for
-/// what the predictor was not trained on.
+/// The sum of the passes that run (Network::runs). Weights are cold and activations hot as far as
+/// the device's cache holds them: a pass's time is interpolated between its cold and its hot
+/// prediction by the share of its bytes that is in the cache. Errors of different layers are
+/// independent and average out, equal layers share theirs, and the device's part is shared by all.
+/// Layers with a pass that the predictor was not trained on are left out and counted as uncosted;
+/// throws UsageError where that is all of them.
 NetworkTime compose(const Predictor& predictor, const Scenario& scenario);
 
 /// Steps, epochs and runs: whole batches, the last one padded.

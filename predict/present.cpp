@@ -161,7 +161,7 @@ std::string layers_table(const NetworkTime& time, std::size_t most) {
              pass_text(time, time.update_s), format_seconds(time.total_s), "100.0 %", ""});
   std::string text = table.str();
   if (!time.uncosted.empty()) {
-    text += "not counted, since they have no operator yet:";
+    text += "not counted, since the model was not trained on them:";
     std::string separator = " ";
     for (const auto& [op, count] : time.uncosted) {
       text += fmt::format("{}{} {}", separator, count, op);

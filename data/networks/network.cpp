@@ -1,13 +1,14 @@
 #include "data/networks/network.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "core/file.hpp"
+#include "data/layer_draft.hpp"
 #include "data/networks/structural.hpp"
-#include "data/operators/conv2d.hpp"
-#include "data/operators/dense.hpp"
+#include "data/operators/elementwise.hpp"
 #include "data/toml.hpp"
 #include "data/toml_layer.hpp"
 
@@ -41,7 +42,8 @@ class Builder {
   /// A [[layer]] entry: one node, or a group of them, `repeat` times.
   void entry(const TomlValue& table, Scope& scope, const std::string& prefix) {
     const std::int64_t repeat = table.integer("repeat", 1, 1, 10000);
-    const bool group = table.find("layers") != nullptr;
+    // An rnn has `layers` too.
+    const bool group = table.find("op") == nullptr && table.find("layers") != nullptr;
     const std::string kind = group ? "group" : table.at("op").as_text();
     const std::string name =
         table.text("name", fmt::format("{}{}", kind, ++counts_[prefix + kind]));
@@ -80,11 +82,26 @@ class Builder {
     return node ? network_.nodes[*node].out : network_.input;
   }
 
+  /// What `act` returns; its complaints are about this table.
+  template <class Act>
+  static auto told(const TomlValue& table, std::string_view op, const Act& act) {
+    try {
+      return act();
+    } catch (const UsageError& error) {
+      table.fail(fmt::format("{}: {}", op, error.what()));
+    }
+  }
+
+  /// Other names for what the vocabulary has.
+  static std::string_view operator_of(std::string_view op) {
+    return op == "add" ? "elementwise" : op;
+  }
+  static std::string_view parameter_of(std::string_view op, std::string_view key) {
+    return op == "activation" && key == "kind" ? "function" : key;
+  }
+
   void node(const TomlValue& table, const std::string& op, const std::string& name,
             const Scope& scope) {
-    NetworkNode node;
-    node.name = name;
-    node.op = op;
     std::vector<std::optional<std::size_t>> inputs;
     if (const TomlValue* input = table.find("input")) {
       for (const TomlValue& item : input->as_list()) inputs.push_back(lookup(item, scope));
@@ -94,6 +111,24 @@ class Builder {
     if (const TomlValue* with = table.find("with")) {
       for (const TomlValue& item : with->as_list()) inputs.push_back(lookup(item, scope));
     }
+    if (inputs.empty()) table.at("input").fail("expected the name of a layer, found none");
+    if (op != "add" || inputs.size() <= 2) {
+      append(table, op, name, inputs, scope);
+      return;
+    }
+    // More than two are added one after another.
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      const bool final = i + 1 == inputs.size();
+      append(table, op, final ? name : fmt::format("{}.{}", name, i),
+             {i == 1 ? inputs[0] : last_, inputs[i]}, scope);
+    }
+  }
+
+  void append(const TomlValue& table, const std::string& op, const std::string& name,
+              const std::vector<std::optional<std::size_t>>& inputs, const Scope& scope) {
+    NetworkNode node;
+    node.name = name;
+    node.op = operator_of(op);
     std::vector<ItemShape> shapes;
     for (const auto& input : inputs) {
       shapes.push_back(shape_of(input));
@@ -101,80 +136,66 @@ class Builder {
     }
     node.in = shapes.front();
     if (const Structural* structural = find_structural(op)) {
-      std::vector<std::string> keys{"op", "name", "repeat", "input", "with"};
-      keys.insert(keys.end(), structural->keys.begin(), structural->keys.end());
-      table.only(keys);
-      node.out = structural->shape(table, shapes, node.attributes);
+      table.only({"op", "name", "repeat", "input"});
+      if (shapes.size() != 1) table.fail(fmt::format("{}: expected one input", op));
+      node.out = told(table, op, [&] { return structural->shape(shapes.front()); });
     } else {
-      costed(table, node, shapes);
+      costed(table, op, node, shapes);
+      if (const TomlValue* tied = table.find("tied")) tie(node, *tied, network_, scope);
     }
     network_.nodes.push_back(std::move(node));
     last_ = network_.nodes.size() - 1;
   }
 
-  static const Operator& known_operator(const TomlValue& table, const std::string& op) {
+  static const Operator& known_operator(const TomlValue& table, std::string_view op) {
     std::vector<std::string> known;
     for (const Operator* each : operators()) {
-      if (each->name == op) return *each;
+      if (each->name == operator_of(op)) return *each;
       known.emplace_back(each->name);
     }
+    known.emplace_back("add");
     for (const auto& structural : structural_nodes()) known.emplace_back(structural.name);
     table.at("op").fail(unknown_name("operator", op, known));
   }
 
-  /// A layer of the vocabulary: its shape parameters come from the input, the rest from the table.
-  static void costed(const TomlValue& table, NetworkNode& node,
+  /// A layer of the vocabulary: parameters that do not follow from the inputs come from the table.
+  static void costed(const TomlValue& table, const std::string& spelling, NetworkNode& node,
                      const std::vector<ItemShape>& inputs) {
-    const Operator& op = known_operator(table, node.op);
-    std::map<std::string_view, std::int64_t> inferred{{"batch", 1}};
-    if (&op == &conv2d_operator) {
-      inferred["in_channels"] = node.in.channels;
-      inferred["in_h"] = node.in.height;
-      inferred["in_w"] = node.in.width;
-    } else if (&op == &dense_operator) {
-      inferred["in_features"] = node.in.elements();
-    }
-
-    std::vector<std::string> keys{"op", "name", "repeat", "input", "with"};
-    for (auto& key : layer_keys(op)) {
-      if (key != "side" && !inferred.contains(key)) keys.push_back(std::move(key));
+    const Operator& op = known_operator(table, spelling);
+    LayerDraft draft(op);
+    std::vector<std::string> keys{"op", "name", "repeat", "input", "with", "tied"};
+    if (spelling == "add") {
+      draft.fill("operation", static_cast<std::int64_t>(ElementwiseOperation::add));
+    } else {
+      for (auto& key : layer_keys(op)) {
+        // The batch and the mode are chosen where the network runs.
+        if (key != "batch" && key != "training") keys.push_back(std::move(key));
+      }
+      if (spelling == "activation") keys.emplace_back("kind");
     }
     table.only(keys);
 
-    std::vector<std::int64_t> values(op.parameters.size());
-    std::vector<bool> given(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = op.parameters[i].default_value.value_or(0);
-      if (const auto at = inferred.find(op.parameters[i].name); at != inferred.end()) {
-        values[i] = at->second;
-        given[i] = true;
-      }
-    }
     for (const auto& key : table.keys()) {
-      for (const std::size_t index : parameters_of_key(op, key)) {
-        if (given[index])
-          table.at(key).fail(fmt::format("sets {} twice", op.parameters[index].name));
-        given[index] = true;
-        values[index] = parameter_value(op.parameters[index], table.at(key));
+      for (const std::size_t index : parameters_of_key(op, parameter_of(spelling, key))) {
+        auto& value = draft.values()[index];
+        if (value) table.at(key).fail(fmt::format("sets {} twice", op.parameters[index].name));
+        value = parameter_value(op.parameters[index], table.at(key));
       }
     }
-    // Of operators that keep their input's shape.
-    if (const auto features = op.index_of("features"); features && !given[*features]) {
-      const auto rows = op.index_of("rows");
-      values[*features] = node.in.elements() / (rows ? values[*rows] : 1);
-      given[*features] = true;
+    const TomlValue* padding = table.find("padding");
+    for (const std::string_view pad : {"pad_top", "pad_bottom", "pad_left", "pad_right"}) {
+      if (padding != nullptr && draft.has(pad)) padding->fail(fmt::format("sets {} twice", pad));
     }
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!given[i] && !op.parameters[i].default_value) {
-        table.fail(fmt::format("{}: expected a key '{}'", op.name, op.parameters[i].name));
-      }
+    if (op.fit != nullptr) told(table, spelling, [&] { op.fit(draft, inputs); });
+    draft.fill("batch", 1);
+
+    std::vector<std::int64_t> values;
+    for (const ParameterInfo& parameter : op.parameters) {
+      const auto value = draft[parameter.name];
+      if (!value) table.fail(fmt::format("{}: expected a key '{}'", op.name, parameter.name));
+      values.push_back(*value);
     }
-    if (const TomlValue* padding = table.find("padding")) {
-      for (const std::string_view pad : {"pad_top", "pad_bottom", "pad_left", "pad_right"}) {
-        if (given[*op.index_of(pad)]) padding->fail(fmt::format("sets {} twice", pad));
-      }
-      apply_padding(op, padding_value(*padding), values);
-    }
+    if (padding != nullptr) apply_padding(op, padding_value(*padding), values);
     try {
       node.layer = Layer::of_values(op, values);
     } catch (const UsageError& error) {
@@ -186,15 +207,24 @@ class Builder {
       table.fail(fmt::format("{}: expected inputs of {} elements in all, found {}", op.name,
                              expected, found));
     }
-    const std::int64_t out = op.output_elements(*node.layer);
-    if (&op == &conv2d_operator) {
-      const Conv2dShape shape = conv2d_shape(*node.layer);
-      node.out = {shape.out_channels, shape.out_h(), shape.out_w()};
-    } else if (&op != &dense_operator && out == node.in.elements()) {
-      node.out = node.in;
-    } else {
-      node.out = {out};
+    node.out = op.output_shape == nullptr ? node.in : op.output_shape(*node.layer, inputs);
+  }
+
+  /// The layer computes with the weights of an earlier one.
+  static void tie(NetworkNode& node, const TomlValue& to, const Network& network,
+                  const Scope& scope) {
+    const auto other = lookup(to, scope);
+    const auto tensors = node.layer->op().parameter_tensors(*node.layer);
+    std::vector<std::int64_t> others;
+    if (other && network.nodes[*other].layer) {
+      const Layer& layer = *network.nodes[*other].layer;
+      others = layer.op().parameter_tensors(layer);
     }
+    if (tensors.size() != 1 || others.empty() || tensors[0] != others[0]) {
+      to.fail(fmt::format("expected a layer whose weights have {} elements, and no bias here",
+                          tensors.empty() ? 0 : tensors[0]));
+    }
+    node.tied = true;
   }
 
   Network& network_;
@@ -204,28 +234,51 @@ class Builder {
 
 }  // namespace
 
+Layer NetworkNode::at_batch(std::int64_t items) const {
+  return layer->with("batch", items * (*layer)["batch"]);
+}
+
+std::int64_t NetworkNode::parameter_count() const {
+  return layer && !tied ? layer->parameter_count() : 0;
+}
+
 std::int64_t Network::parameters() const {
   std::int64_t sum = 0;
-  for (const auto& node : nodes) sum += node.layer ? node.layer->parameter_count() : 0;
+  for (const auto& node : nodes) sum += node.parameter_count();
   return sum;
 }
 
 double Network::forward_flops() const {
   double sum = 0;
-  for (const auto& node : nodes) {
-    if (node.layer) sum += node.layer->work(Pass::forward, DType::f32).flops;
+  for (const LayerRun& run : runs(1, Mode::inference)) {
+    sum += run.layer.work(Pass::forward, DType::f32).flops;
   }
   return sum;
 }
 
-std::map<std::string, int> Network::uncosted() const {
-  std::map<std::string, int> counts;
-  for (const auto& node : nodes) {
-    if (node.layer) continue;
-    const Structural* structural = find_structural(node.op);
-    if (structural == nullptr || structural->takes_time) ++counts[node.op];
+std::vector<LayerRun> Network::runs(std::int64_t batch, Mode mode) const {
+  const bool training = mode == Mode::training;
+  std::vector<LayerRun> runs;
+  std::vector<bool> learns(nodes.size());  // whether the output depends on parameters
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NetworkNode& node = nodes[i];
+    const bool input_learns = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                          [&](std::size_t from) { return learns[from]; });
+    learns[i] = input_learns || (node.layer && node.layer->parameter_count() > 0);
+    if (!node.layer) continue;
+    const Operator& op = node.layer->op();
+    if (op.training_only && !training) continue;
+    LayerRun run{i, node.at_batch(batch), {Pass::forward}};
+    if (op.index_of("training")) run.layer = run.layer.with("training", training ? 1 : 0);
+    if (training) {
+      if (input_learns && op.has(Pass::backward_data)) run.passes.push_back(Pass::backward_data);
+      if (op.has(Pass::backward_weights)) run.passes.push_back(Pass::backward_weights);
+      if (learns[i] && op.has(Pass::backward)) run.passes.push_back(Pass::backward);
+      if (node.parameter_count() > 0) run.passes.push_back(Pass::update);
+    }
+    runs.push_back(std::move(run));
   }
-  return counts;
+  return runs;
 }
 
 Network load_network(const fs::path& file) {
@@ -238,14 +291,13 @@ Network load_network(const fs::path& file) {
   network.title = head.text("title", network.name);
   network.source = head.text("source", "");
   const auto input = head.at("input").as_array();
-  if (input.size() != 1 && input.size() != 3) {
-    head.at("input").fail("expected [features] or [channels, height, width]");
+  if (input.empty() || input.size() > 3) {
+    head.at("input").fail(
+        "expected [features], [positions, features] or [channels, height, width]");
   }
-  network.input.channels = input[0].as_integer(1, 1 << 24);
-  if (input.size() == 3) {
-    network.input.height = input[1].as_integer(1, 1 << 16);
-    network.input.width = input[2].as_integer(1, 1 << 16);
-  }
+  std::vector<std::int64_t> sides;
+  for (const TomlValue& side : input) sides.push_back(side.as_integer(1, 1 << 24));
+  network.input = ItemShape(std::move(sides));
   if (root.tables("layer").empty()) root.fail("expected at least one [[layer]]");
   Builder builder(network);
   Scope scope;

@@ -1,33 +1,38 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "data/item_shape.hpp"
 #include "data/layer.hpp"
 
 namespace forecost {
 
-/// Shape of one item of a batch; a vector of features is {features, 1, 1}.
-struct ItemShape {
-  std::int64_t channels = 0, height = 1, width = 1;
-  std::int64_t elements() const { return channels * height * width; }
-  friend bool operator==(const ItemShape&, const ItemShape&) = default;
-};
-
-/// A step of a network. `op` is an operator of the vocabulary (then `layer` is set, with batch 1), or
-/// a structural one that shapes depend on but that has no operator yet: pool2d, add, batch_norm,
-/// flatten, ... Those are counted as uncosted wherever a time is predicted.
+/// A step of a network. `op` is an operator of the vocabulary (then `layer` is set), or a
+/// structural one that changes shapes and takes no time.
 struct NetworkNode {
   std::string name;
   std::string op;
-  std::optional<Layer> layer;
+  std::optional<Layer> layer;       ///< of one item, see at_batch
   std::vector<std::size_t> inputs;  ///< indices of earlier nodes; empty: the network's input
-  ItemShape in, out;
-  std::map<std::string, std::string> attributes;  ///< of structural nodes: kernel, stride, pad, mode
+  ItemShape in, out;                ///< of the first input and of the output
+  bool tied = false;                ///< its parameters are those of an earlier layer
+
+  /// The layer at a batch of that many items; there must be one. A dense layer of a sequence has a
+  /// batch of its positions for one item already.
+  Layer at_batch(std::int64_t items) const;
+  /// Elements that training changes, which no other layer counts.
+  std::int64_t parameter_count() const;
+};
+
+/// What runs of a node in a batch.
+struct LayerRun {
+  std::size_t node;
+  Layer layer;
+  std::vector<Pass> passes;
 };
 
 struct Network {
@@ -35,10 +40,13 @@ struct Network {
   ItemShape input;
   std::vector<NetworkNode> nodes;
 
-  std::int64_t parameters() const;  ///< of costed layers
-  double forward_flops() const;     ///< of costed layers, batch 1
-  /// Structural nodes that cost time, by operator: {"pool2d": 5}.
-  std::map<std::string, int> uncosted() const;
+  std::int64_t parameters() const;
+  double forward_flops() const;  ///< of inference, batch 1
+
+  /// What runs in a batch, in order. Inference is the forward passes, without dropout and with the
+  /// stored statistics of batch_norm. Training has the gradients too, but for those of what depends
+  /// on no parameter, and an update of each layer that has parameters of its own.
+  std::vector<LayerRun> runs(std::int64_t batch, Mode mode) const;
 };
 
 /// Reads a network TOML; errors name file and line (UsageError).

@@ -1,26 +1,17 @@
 #pragma once
 
-#include <map>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "data/networks/network.hpp"
-#include "data/toml.hpp"
+#include "data/item_shape.hpp"
 
 namespace forecost {
 
-/// A node of a network that only shapes depend on: it has no operator of the vocabulary yet. One
-/// entry in structural.cpp defines each.
+/// A node of a network that changes the shape of its input and takes no time.
 struct Structural {
   std::string_view name;
-  bool takes_time;  ///< then it is counted as uncosted
-  std::vector<std::string> keys;
-  /// The output's shape; fills the attributes. `inputs` has one shape or more. Complaints through
-  /// table.fail().
-  ItemShape (*shape)(const TomlValue& table, std::span<const ItemShape> inputs,
-                     std::map<std::string, std::string>& attributes);
+  /// Throws UsageError for a shape that it cannot take.
+  ItemShape (*shape)(const ItemShape& input);
 };
 
 std::span<const Structural> structural_nodes();

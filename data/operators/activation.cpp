@@ -1,5 +1,6 @@
 #include "data/operators/activation.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -48,6 +49,7 @@ constinit const Operator activation_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &elements,
     .output_elements = &elements,
+    .fit = &fit_features,
 };
 
 }  // namespace forecost

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -37,6 +38,10 @@ Work own_work(const Layer& layer, Pass /*pass*/, DType dtype) {
       .flops = part, .bytes_read = bytes, .bytes_written = bytes, .traffic = Traffic::interconnect};
 }
 
+void fit(LayerDraft& /*draft*/, std::span<const ItemShape> /*inputs*/) {
+  throw UsageError("no layer of a network: training adds it where several devices share a batch");
+}
+
 constexpr ParameterInfo parameters[] = {
     {"batch", 1, 1, std::nullopt, {}, "1: what is summed does not depend on the batch"},
     {"elements", 1, std::int64_t{1} << 40, std::nullopt, {}, "numbers of each rank"},
@@ -58,6 +63,7 @@ constinit const Operator allreduce_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &elements,
     .output_elements = &elements,
+    .fit = &fit,
 };
 
 }  // namespace forecost

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -56,6 +57,38 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
           .padding_flops = per_pair * static_cast<double>(pairs - s.visible_pairs())};
 }
 
+/// Three sequences, Q, K and V, or one that holds them side by side. The heads share the features.
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  if (inputs.size() != 1 && inputs.size() != 3) {
+    throw UsageError(
+        "expected one input of queries, keys and values side by side, or three, as input = "
+        "[\"Q\", \"K\", \"V\"]");
+  }
+  const ItemShape::Sequence queries = inputs[0].sequence(), keys = inputs.back().sequence();
+  if (inputs.size() == 3 && (inputs[1] != inputs[2] || keys.features != queries.features)) {
+    throw UsageError(fmt::format(
+        "queries, keys and values of {}, {} and {}: expected equal features, and as many keys as "
+        "values",
+        inputs[0].text(), inputs[1].text(), inputs[2].text()));
+  }
+  const auto heads = draft["heads"];
+  if (!heads || *heads < 1) return;  // the missing or impossible parameter is told by others
+  const std::int64_t shares = *heads * (inputs.size() == 1 ? 3 : 1);
+  if (queries.features % shares != 0) {
+    throw UsageError(fmt::format(
+        "{} features do not divide into {} heads", queries.features,
+        inputs.size() == 1 ? fmt::format("Q, K and V of {}", *heads) : std::to_string(*heads)));
+  }
+  draft.follows("query_length", queries.positions);
+  draft.follows("key_length", keys.positions);
+  draft.follows("head_features", queries.features / shares);
+}
+
+ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
+  const AttentionShape s = attention_shape(layer);
+  return {s.query_length, s.heads * s.head_features};
+}
+
 // So that the elements of all operands can be counted in 64 bits.
 constexpr ParameterInfo parameters[] = {
     {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
@@ -80,6 +113,8 @@ constinit const Operator attention_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &input_elements,
     .output_elements = &output_elements,
+    .fit = &fit,
+    .output_shape = &output_shape,
 };
 
 }  // namespace forecost

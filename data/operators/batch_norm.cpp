@@ -1,5 +1,6 @@
 #include "data/operators/batch_norm.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -39,6 +40,10 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
           .parameters = 2 * c};
 }
 
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  fit_image(draft, inputs[0], "channels", "height", "width");
+}
+
 constexpr std::int64_t side_max = 1 << 16;
 
 constexpr ParameterInfo parameters[] = {
@@ -64,6 +69,7 @@ constinit const Operator batch_norm_operator{
         [](const Layer& l) { return std::vector<std::int64_t>(2, batch_norm_shape(l).channels); },
     .input_elements = &elements,
     .output_elements = &elements,
+    .fit = &fit,
 };
 
 }  // namespace forecost

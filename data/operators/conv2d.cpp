@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "data/layer_draft.hpp"
 #include "data/operators/fused.hpp"
 #include "data/operators/passes.hpp"
 
@@ -59,6 +60,15 @@ std::vector<std::int64_t> parameter_tensors(const Layer& layer) {
   return tensors;
 }
 
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  fit_image(draft, inputs[0], "in_channels", "in_h", "in_w");
+}
+
+ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
+  const auto s = conv2d_shape(layer);
+  return {s.out_channels, s.out_h(), s.out_w()};
+}
+
 constexpr std::int64_t side_max = 1 << 16;
 
 constexpr ParameterInfo parameters[] = {
@@ -98,6 +108,8 @@ constinit const Operator conv2d_operator{
     .input_elements = &input_elements,
     .output_elements = &output_elements,
     .same_padding = &same_padding,
+    .fit = &fit,
+    .output_shape = &output_shape,
 };
 
 }  // namespace forecost

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "data/layer_draft.hpp"
 #include "data/operators/fused.hpp"
 #include "data/operators/passes.hpp"
 
@@ -75,6 +76,15 @@ SamePadding same_output(std::int64_t /*side*/, std::int64_t kernel, std::int64_t
   return {total / 2, total - total / 2};
 }
 
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  fit_image(draft, inputs[0], "in_channels", "in_h", "in_w");
+}
+
+ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
+  const auto s = conv_transpose2d_shape(layer);
+  return {s.out_channels, s.out_h(), s.out_w()};
+}
+
 constexpr std::int64_t side_max = 1 << 16;
 
 constexpr ParameterInfo parameters[] = {
@@ -113,6 +123,8 @@ constinit const Operator conv_transpose2d_operator{
     .input_elements = &input_elements,
     .output_elements = &output_elements,
     .same_padding = &same_output,
+    .fit = &fit,
+    .output_shape = &output_shape,
 };
 
 }  // namespace forecost

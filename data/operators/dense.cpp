@@ -1,5 +1,6 @@
 #include "data/operators/dense.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/fused.hpp"
 #include "data/operators/passes.hpp"
 
@@ -32,6 +33,19 @@ std::vector<std::int64_t> parameter_tensors(const Layer& layer) {
   return tensors;
 }
 
+/// Of a sequence each position is an item of its own.
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  const ItemShape& in = inputs[0];
+  draft.follows("batch", in.is_sequence() ? in.sequence().positions : 1);
+  draft.follows("in_features", in.is_sequence() ? in.sequence().features : in.elements());
+}
+
+ItemShape output_shape(const Layer& layer, std::span<const ItemShape> inputs) {
+  const std::int64_t out = dense_shape(layer).out_features;
+  if (!inputs[0].is_sequence()) return {out};
+  return {inputs[0].sequence().positions, out};
+}
+
 constexpr ParameterInfo parameters[] = {
     {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
     {"in_features", 1, 1 << 24, std::nullopt, {}, "inputs of each item"},
@@ -55,6 +69,8 @@ constinit const Operator dense_operator{
     .parameter_tensors = &parameter_tensors,
     .input_elements = [](const Layer& l) { return l.values()[0] * l.values()[1]; },
     .output_elements = [](const Layer& l) { return l.values()[0] * l.values()[2]; },
+    .fit = &fit,
+    .output_shape = &output_shape,
 };
 
 }  // namespace forecost

@@ -1,5 +1,6 @@
 #include "data/operators/dropout.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -48,6 +49,8 @@ constinit const Operator dropout_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &elements,
     .output_elements = &elements,
+    .fit = &fit_features,
+    .training_only = true,
 };
 
 }  // namespace forecost

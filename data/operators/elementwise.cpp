@@ -1,5 +1,8 @@
 #include "data/operators/elementwise.hpp"
 
+#include <fmt/format.h>
+
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -63,6 +66,20 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
           .bytes_written = size * operands};
 }
 
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  const bool tensor = *draft["operand"] == static_cast<std::int64_t>(ElementwiseOperand::tensor);
+  if (tensor && inputs.size() != 2) {
+    throw UsageError(
+        fmt::format("expected two inputs, as with = \"NAME\", found {}", inputs.size()));
+  }
+  fit_features(draft, inputs);
+  for (const ItemShape& other : inputs.subspan(1)) {
+    if (other == inputs[0]) continue;
+    throw UsageError(
+        fmt::format("inputs of unequal shape, {} and {}", inputs[0].text(), other.text()));
+  }
+}
+
 constexpr ParameterInfo parameters[] = {
     {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
     {"features", 1, std::int64_t{1} << 32, std::nullopt, {}, "elements of each item"},
@@ -85,6 +102,7 @@ constinit const Operator elementwise_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &input_elements,
     .output_elements = &output_elements,
+    .fit = &fit,
 };
 
 }  // namespace forecost

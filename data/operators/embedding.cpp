@@ -1,5 +1,6 @@
 #include "data/operators/embedding.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -40,6 +41,19 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
           .parameters = table};
 }
 
+/// The input is a vector of ids.
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  if (inputs[0].sides().size() != 1) {
+    throw UsageError("expected a vector of ids, found " + inputs[0].text());
+  }
+  draft.follows("length", inputs[0].elements());
+}
+
+ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
+  const EmbeddingShape s = embedding_shape(layer);
+  return {s.length, s.features};
+}
+
 constexpr ParameterInfo parameters[] = {
     {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
     {"length", 1, 1 << 20, 1, {}, "ids of each item, such as its positions"},
@@ -65,6 +79,8 @@ constinit const Operator embedding_operator{
         },
     .input_elements = &input_elements,
     .output_elements = &output_elements,
+    .fit = &fit,
+    .output_shape = &output_shape,
 };
 
 }  // namespace forecost

@@ -1,5 +1,6 @@
 #include "data/operators/layer_norm.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -66,6 +67,7 @@ constinit const Operator layer_norm_operator{
     .parameter_tensors = &parameter_tensors,
     .input_elements = &elements,
     .output_elements = &elements,
+    .fit = &fit_rows,
 };
 
 }  // namespace forecost

@@ -1,5 +1,6 @@
 #include "data/operators/matmul.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -36,6 +37,11 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
           .bytes_written = size * operands};
 }
 
+ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
+  const MatmulShape s = matmul_shape(layer);
+  return {s.m, s.n};
+}
+
 // So that the elements of all operands can be counted in 64 bits.
 constexpr std::int64_t most = 1 << 20;
 
@@ -60,6 +66,7 @@ constinit const Operator matmul_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &input_elements,
     .output_elements = &output_elements,
+    .output_shape = &output_shape,
 };
 
 }  // namespace forecost

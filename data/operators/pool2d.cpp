@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -78,6 +79,23 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
           .bytes_written = size * input};
 }
 
+/// The stride is the kernel unless told otherwise, as in frameworks.
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  fit_image(draft, inputs[0], "channels", "in_h", "in_w");
+  const bool global = draft["mode"] == static_cast<std::int64_t>(PoolMode::global_average);
+  if (!global && !(draft.has("kernel_h") && draft.has("kernel_w"))) {
+    throw UsageError("expected a key 'kernel'");
+  }
+  draft.fill("stride_h", *draft["kernel_h"]);
+  draft.fill("stride_w", *draft["kernel_w"]);
+}
+
+ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
+  const Pool2dShape s = pool2d_shape(layer);
+  if (s.mode == PoolMode::global_average) return {s.channels};
+  return {s.channels, s.out_h(), s.out_w()};
+}
+
 constexpr std::int64_t side_max = 1 << 16;
 
 constexpr ParameterInfo parameters[] = {
@@ -111,6 +129,8 @@ constinit const Operator pool2d_operator{
     .input_elements = &input_elements,
     .output_elements = &output_elements,
     .same_padding = &same_padding,
+    .fit = &fit,
+    .output_shape = &output_shape,
 };
 
 }  // namespace forecost

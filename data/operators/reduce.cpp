@@ -1,5 +1,6 @@
 #include "data/operators/reduce.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -39,6 +40,10 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
   return {.flops = divisions, .bytes_read = size * result + index, .bytes_written = size * input};
 }
 
+ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
+  return {output_elements(layer)};
+}
+
 constexpr ParameterInfo parameters[] = {
     {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
     {"rows", 1, 1 << 20, 1, {}, "rows of each item, such as its positions"},
@@ -61,6 +66,8 @@ constinit const Operator reduce_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &input_elements,
     .output_elements = &output_elements,
+    .fit = &fit_rows,
+    .output_shape = &output_shape,
 };
 
 }  // namespace forecost

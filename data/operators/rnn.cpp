@@ -1,5 +1,6 @@
 #include "data/operators/rnn.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -92,6 +93,17 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
           .parameters = parameters};
 }
 
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  const ItemShape::Sequence in = inputs[0].sequence();
+  draft.follows("steps", in.positions);
+  draft.follows("in_features", in.features);
+}
+
+ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
+  const RnnShape s = rnn_shape(layer);
+  return {s.steps, s.directions() * s.hidden_features};
+}
+
 constexpr ParameterInfo parameters[] = {
     {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
     {"steps", 1, 1 << 20, std::nullopt, {}, "steps of each item"},
@@ -116,6 +128,8 @@ constinit const Operator rnn_operator{
     .parameter_tensors = &parameter_tensors,
     .input_elements = &input_elements,
     .output_elements = &output_elements,
+    .fit = &fit,
+    .output_shape = &output_shape,
 };
 
 }  // namespace forecost

@@ -1,5 +1,6 @@
 #include "data/operators/softmax.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -50,6 +51,7 @@ constinit const Operator softmax_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &elements,
     .output_elements = &elements,
+    .fit = &fit_rows,
 };
 
 }  // namespace forecost

@@ -1,5 +1,6 @@
 #include "data/operators/transfer.hpp"
 
+#include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
 namespace forecost {
@@ -55,6 +56,7 @@ constinit const Operator transfer_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &elements,
     .output_elements = &elements,
+    .fit = &fit_features,
 };
 
 }  // namespace forecost

@@ -57,7 +57,7 @@ TEST(Sweep, TasksAreDistinctAndShuffled) {
     EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size()) << name;
     EXPECT_FALSE(std::is_sorted(all.begin(), all.end()));
   }
-  // A time limit must leave a fair sample: any tenth of the plan has all operators.
+  // A time limit must leave a fair sample: any tenth of the plan has what it draws layers of.
   const Plan plan = load_plan("quickstart");
   for (std::size_t from = 0; from < 10; ++from) {
     std::set<std::string_view> ops;
@@ -65,7 +65,7 @@ TEST(Sweep, TasksAreDistinctAndShuffled) {
          ++i) {
       ops.insert(plan.tasks[i].layer.op().name);
     }
-    EXPECT_EQ(ops.size(), 2u);
+    EXPECT_TRUE(ops.contains("conv2d") && ops.contains("dense"));
   }
 }
 
@@ -96,12 +96,15 @@ TEST(Sweep, AnchorsAreAlwaysPartOfThePlan) {
   const auto all = texts(load_plan("quickstart"));
   const std::set<std::string> planned(all.begin(), all.end());
   for (const auto& [name, batch] : {std::pair{"vgg16", 1}, {"resnet50", 1}, {"vgg-small", 32}}) {
-    for (const auto& node : find_network(name).nodes) {
-      if (!node.layer) continue;
-      for (const Pass pass : {Pass::forward, Pass::backward_data, Pass::backward_weights}) {
-        if (pass == Pass::backward_data && node.inputs.empty()) continue;
-        EXPECT_TRUE(planned.contains(task_text({node.layer->with("batch", batch), pass})))
-            << node.name;
+    const Network network = find_network(name);
+    for (const Mode mode : {Mode::inference, Mode::training}) {
+      for (const LayerRun& run : network.runs(batch, mode)) {
+        for (const Pass pass : run.passes) {
+          const auto of_update = network.name == "vgg16" ? Optimizer::sgd : Optimizer::adam;
+          const auto optimizer = pass == Pass::update ? of_update : Optimizer::none;
+          EXPECT_TRUE(planned.contains(task_text({run.layer, pass, DType::f32, optimizer})))
+              << network.nodes[run.node].name << " " << name_of(pass);
+        }
       }
     }
   }
@@ -214,9 +217,9 @@ TEST(Sweep, AnAnchorGivesEachLayerThePassesItHas) {
                                                "layer_norm backward", "layer_norm update",
                                                "softmax forward", "softmax backward"}));
   EXPECT_THAT(
-      error_of(head + "[[anchor]]\nnetwork = 'vgg16'\nbatch = 1\n"
+      error_of(head + "[[anchor]]\nnetwork = 'vgg-small'\nbatch = 1\n"
                       "passes = ['forward', 'backward']\n"),
-      AllOf(HasSubstr(":7: 'passes'"), HasSubstr("no layer of vgg16 has the pass backward")));
+      AllOf(HasSubstr(":7: 'passes'"), HasSubstr("no layer of vgg-small has the pass backward")));
 }
 
 TEST(Sweep, ErrorsNameFileLineAndWhatWasExpected) {

@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "data/operators/conv2d.hpp"
 #include "data/operators/dense.hpp"
+#include "data/operators/pool2d.hpp"
 #include "tests/cpu/activate.hpp"
 
 namespace forecost {
@@ -71,28 +72,28 @@ std::vector<double> reference(const Network& network, std::int64_t batch,
     std::vector<double> y(at(batch * node.out.elements()), 0.0);
     if (node.op == "flatten") continue;
     if (node.op == "pool2d") {
-      const bool max = node.attributes.at("mode") == "max";
-      for (std::int64_t nc = 0; nc < batch * node.in.channels; ++nc)
-        for (std::int64_t h = 0; h < node.out.height; ++h)
-          for (std::int64_t w = 0; w < node.out.width; ++w) {
+      const bool max = pool2d_shape(*node.layer).mode == PoolMode::max;
+      const ItemShape::Image in = node.in.image(), out = node.out.image();
+      for (std::int64_t nc = 0; nc < batch * in.channels; ++nc)
+        for (std::int64_t h = 0; h < out.height; ++h)
+          for (std::int64_t w = 0; w < out.width; ++w) {
             double best = -1e30, sum = 0;
             for (std::int64_t i = 0; i < 3; ++i)
               for (std::int64_t j = 0; j < 3; ++j) {
-                const double value =
-                    x[at((nc * node.in.height + 2 * h + i) * node.in.width + 2 * w + j)];
+                const double value = x[at((nc * in.height + 2 * h + i) * in.width + 2 * w + j)];
                 best = std::max(best, value);
                 sum += value;
               }
-            y[at((nc * node.out.height + h) * node.out.width + w)] = max ? best : sum / 9;
+            y[at((nc * out.height + h) * out.width + w)] = max ? best : sum / 9;
           }
       x = y;
       continue;
     }
     Conv2dShape s{};
     if (node.op == "conv2d") {
-      s = conv2d_shape(node.layer->with("batch", batch));
+      s = conv2d_shape(node.at_batch(batch));
     } else {
-      const DenseShape d = dense_shape(node.layer->with("batch", batch));
+      const DenseShape d = dense_shape(node.at_batch(batch));
       s = {d.batch, d.in_features, d.out_features, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1,
            1,       d.bias,        d.activation};
     }

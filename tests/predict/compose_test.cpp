@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +29,14 @@ class FakePredictor : public Predictor {
     return answers;
   }
   std::span<const Device> devices() const override { return {}; }
+  bool knows(const Task& task) const override {
+    return !unknown.contains(combination(task.layer.op().name, task.pass));
+  }
+  static std::string combination(std::string_view op, Pass pass) {
+    return std::string(op) + " " + std::string(name_of(pass));
+  }
 
+  std::set<std::string> unknown;  ///< "pool2d forward"
   mutable std::vector<Task> asked;
 
  private:
@@ -160,17 +168,61 @@ TEST(Compose, ShareOutsideTheTrainingRangeIsOfTheTime) {
   EXPECT_FALSE(time.layers[1].outside_training_range);
 }
 
-TEST(Compose, WholeNetworksCountTheirUncostedNodes) {
-  const Network vgg = find_network("vgg16");
+TEST(Compose, WholeNetworksCountEveryLayer) {
   const Device device;
   const FakePredictor predictor([](const Task& task) {
     return Prediction{task.work().flops * 1e-12, 0, 0, false};
   });
-  const auto time = compose(predictor, {&vgg, &device, 2});
-  EXPECT_NEAR(time.total_s, 2 * vgg.forward_flops() * 1e-12, 1e-9);
-  EXPECT_EQ(time.uncosted.at("pool2d"), 5);
-  EXPECT_THAT(layers_table(time, 3), testing::HasSubstr("5 pool2d"));
+  for (const auto& name : shipped_networks()) {
+    const Network network = find_network(name);
+    const auto time = compose(predictor, {&network, &device, 2});
+    EXPECT_NEAR(time.total_s, 2 * network.forward_flops() * 1e-12, 1e-9 * time.total_s) << name;
+    EXPECT_TRUE(time.uncosted.empty()) << name;
+  }
+}
+
+TEST(Compose, LayersThatThePredictorDoesNotKnowAreLeftOutAndCounted) {
+  const Network vgg = find_network("vgg16");
+  const Device device;
+  FakePredictor predictor(&one_second);
+  predictor.unknown = {"pool2d backward", "dropout forward"};
+  const auto inference = compose(predictor, {&vgg, &device, 2});
+  EXPECT_DOUBLE_EQ(inference.total_s, 13 + 5 + 3);
+  EXPECT_TRUE(inference.uncosted.empty());
+  Scenario training{&vgg, &device, 2};
+  training.mode = Mode::training;
+  const auto time = compose(predictor, training);
+  EXPECT_EQ(time.uncosted, (std::map<std::string, int>{{"pool2d", 5}, {"dropout", 2}}));
+  EXPECT_DOUBLE_EQ(time.total_s, 4 * 16 - 1);
+  EXPECT_THAT(layers_table(time, 3),
+              testing::HasSubstr("since the model was not trained on them: 2 dropout, 5 pool2d"));
   EXPECT_THAT(layers_table(time, 3), testing::HasSubstr("13 others"));
+  // Where nothing is known the predictor is asked, and says what it knows.
+  predictor.unknown = {"conv2d forward", "dense forward", "pool2d forward"};
+  compose(predictor, {&vgg, &device, 2});
+  EXPECT_EQ(predictor.asked.back().layer.op().name, "dense");
+}
+
+TEST(Compose, ModeDecidesWhatRuns) {
+  const Network n = network_of(
+      "[[layer]]\nop = 'dense'\nout_features = 16\n"
+      "[[layer]]\nop = 'batch_norm'\n[[layer]]\nop = 'dropout'\n");
+  const Device device;
+  const FakePredictor predictor(&one_second);
+  EXPECT_EQ(compose(predictor, {&n, &device, 4}).layers.size(), 2U);
+  EXPECT_EQ(predictor.asked[1].layer.text(), "batch_norm batch=4 channels=16 training=0");
+  Scenario training{&n, &device, 4};
+  training.mode = Mode::training;
+  predictor.asked.clear();
+  const auto time = compose(predictor, training);
+  EXPECT_EQ(time.layers.size(), 3U);
+  EXPECT_DOUBLE_EQ(time.backward_s, 1 + 1 + 1);
+  EXPECT_DOUBLE_EQ(time.update_s, 2);
+  for (const Task& task : predictor.asked) {
+    if (task.layer.has("training")) {
+      EXPECT_EQ(task.layer["training"], 1);
+    }
+  }
 }
 
 TEST(Compose, RunsAreWholeBatches) {

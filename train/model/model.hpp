@@ -53,6 +53,7 @@ class Model final : public Predictor {
   /// A pass that no schema of the preset covers, and a combination of operator, pass and dtype
   /// without training rows, throw UsageError that lists the known ones.
   std::vector<Prediction> predict(std::span<const Query> queries) const override;
+  bool knows(const Task& task) const override { return part_for(task) != nullptr; }
   std::span<const Device> devices() const override { return training_devices; }
   bool trained_on(const Device& device) const;
   /// The part that predicts the task; nullptr if none knows it.

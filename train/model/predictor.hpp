@@ -33,6 +33,8 @@ class Predictor {
  public:
   virtual ~Predictor() = default;
   virtual std::string_view name() const = 0;
+  /// Whether predict() answers for the task.
+  virtual bool knows(const Task& /*task*/) const { return true; }
   /// One answer per query, in order. Throws UsageError for an operator, pass or dtype that the
   /// model was not trained on.
   virtual std::vector<Prediction> predict(std::span<const Query> queries) const = 0;

@@ -9,7 +9,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <sstream>
 
 #include "collect/backends/cpu/cpu_backend.hpp"
 #include "collect/backends/cpu/memory.hpp"
@@ -18,6 +17,7 @@
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "core/units.hpp"
+#include "data/operators/pool2d.hpp"
 
 namespace forecost {
 namespace {
@@ -58,13 +58,6 @@ struct Parameter {
   Tensor* first = nullptr;
   Tensor* second = nullptr;
 };
-
-std::vector<std::int64_t> integers(const std::string& text) {
-  std::vector<std::int64_t> values;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) values.push_back(std::stoll(part));
-  return values;
-}
 
 class NetworkCase final : public PreparedCase {
  public:
@@ -182,7 +175,8 @@ class NetworkCase final : public PreparedCase {
   }
 
   memory::dims batch_of(const ItemShape& shape) const {
-    return {run_.batch, shape.channels, shape.height, shape.width};
+    const ItemShape::Image image = shape.image();
+    return {run_.batch, image.channels, image.height, image.width};
   }
 
   /// A node of the network with what its backward pass needs.
@@ -226,8 +220,8 @@ class NetworkCase final : public PreparedCase {
   }
 
   Tensor* plan_node(const NetworkNode& node, Tensor* at) {
-    if (node.layer) {
-      const Affine layer = affine_of(node.layer->with("batch", run_.batch), run_.dtype);
+    if (node.op == "conv2d" || node.op == "dense") {
+      const Affine layer = affine_of(node.at_batch(run_.batch), run_.dtype);
       if (!layer.convolution) at = flatten(node, at);
       return plan_affine(node, layer, at);
     }
@@ -326,18 +320,11 @@ class NetworkCase final : public PreparedCase {
   }
 
   Tensor* plan_pool(const NetworkNode& node, Tensor* at) {
-    const bool global = node.attributes.at("mode") == "global_average";
-    const bool max = node.attributes.at("mode") == "max";
-    memory::dims kernel{node.in.height, node.in.width}, strides{1, 1}, before{0, 0}, after{0, 0};
-    if (!global) {
-      const std::int64_t side = std::stoll(node.attributes.at("kernel"));
-      const std::int64_t stride = std::stoll(node.attributes.at("stride"));
-      const std::vector<std::int64_t> pad = integers(node.attributes.at("pad"));
-      kernel = {side, side};
-      strides = {stride, stride};
-      before = {pad.at(0), pad.at(2)};
-      after = {pad.at(1), pad.at(3)};
-    }
+    const Pool2dShape shape = pool2d_shape(*node.layer);
+    const WindowSide h = shape.vertical(), w = shape.horizontal();
+    const memory::dims kernel{h.kernel, w.kernel}, strides{h.stride, w.stride},
+        before{h.pad_before, w.pad_before}, after{h.pad_after, w.pad_after};
+    const bool max = shape.mode == PoolMode::max;
     const auto algorithm =
         max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
     const auto kind =
