@@ -80,6 +80,42 @@ TEST(Networks, ResNet50HasThePublishedCounts) {
   EXPECT_EQ(normalised, 53'120);
 }
 
+TEST(Networks, MobileNetV2HasThePublishedCounts) {
+  const Network n = find_network("mobilenet-v2");
+  EXPECT_EQ(n.parameters(), 3'504'872);     // torchvision model documentation
+  EXPECT_NEAR(macs(n) / 1e9, 0.30, 0.005);  // the same
+  EXPECT_EQ(count(n, "elementwise"), 10);
+}
+
+TEST(Networks, BertHasThePublishedCounts) {
+  const Network n = find_network("bert-base");
+  EXPECT_EQ(n.parameters(), 109'482'240);  // bert-base-uncased as published
+  // 12 layers of 12 features^2 a position, and the pooler; 12 attentions of 2 positions^2 features.
+  EXPECT_EQ(macs(n), 12.0 * 128 * 12 * 768 * 768 + 768 * 768);
+  EXPECT_EQ(count(n, "attention"), 12);
+  double attention = 0;
+  for (const auto& node : n.nodes) {
+    if (node.op == "attention") attention += node.layer->work(Pass::forward, DType::f32).flops;
+  }
+  EXPECT_NEAR(attention, 12 * 4.0 * 128 * 128 * 768, 0.03 * attention);
+  EXPECT_EQ(n.nodes.back().out, (ItemShape{768}));
+}
+
+TEST(Networks, Gpt2HasThePublishedCounts) {
+  const Network n = find_network("gpt2-small");
+  EXPECT_EQ(n.parameters(), 124'439'808);  // gpt2 as published
+  EXPECT_EQ(macs(n), 1024 * (12.0 * 12 * 768 * 768 + 768 * 50257));
+  EXPECT_TRUE(n.nodes.back().tied);
+  EXPECT_EQ(n.nodes.back().out, (ItemShape{1024, 50257}));
+}
+
+TEST(Networks, LstmHasThePublishedCounts) {
+  const Network n = find_network("lstm-medium");
+  EXPECT_NEAR(static_cast<double>(n.parameters()) / 1e6, 20, 0.5);  // arXiv 1609.07843
+  // Words, two layers of 4 gates with two biases each, and the output layer.
+  EXPECT_EQ(n.parameters(), 10000 * 650 + 2 * (4 * 650 * 1300 + 2 * 4 * 650) + 650 * 10000 + 10000);
+}
+
 TEST(Networks, AlexNetHasThePublishedCounts) {
   const Network n = find_network("alexnet");
   EXPECT_EQ(n.parameters(), 61'100'840);    // torchvision model documentation
@@ -87,7 +123,7 @@ TEST(Networks, AlexNetHasThePublishedCounts) {
 }
 
 TEST(Networks, EveryShippedOneLoadsUnderItsName) {
-  ASSERT_GE(shipped_networks().size(), 4u);
+  ASSERT_GE(shipped_networks().size(), 8u);
   for (const auto& name : shipped_networks()) {
     const Network n = find_network(name);
     EXPECT_EQ(n.name, name);
