@@ -16,18 +16,19 @@ namespace {
 constexpr std::array references{
     Reference{"dense", &affine_reference},
     Reference{"conv2d", &affine_reference},
-    Reference{"layer_norm", &layer_norm_reference},
-    Reference{"softmax", &softmax_reference},
-    Reference{"elementwise", &elementwise_reference},
-    Reference{"activation", &activation_reference},
-    Reference{"attention", &attention_reference},
-    Reference{"embedding", &embedding_reference},
-    Reference{"dropout", &dropout_reference},
-    Reference{"transfer", &transfer_reference},
     Reference{"conv_transpose2d", &conv_transpose2d_reference},
     Reference{"pool2d", &pool2d_reference},
     Reference{"batch_norm", &batch_norm_reference},
+    Reference{"layer_norm", &layer_norm_reference},
+    Reference{"activation", &activation_reference},
+    Reference{"elementwise", &elementwise_reference},
+    Reference{"softmax", &softmax_reference},
     Reference{"matmul", &matmul_reference},
+    Reference{"attention", &attention_reference},
+    Reference{"rnn", &rnn_reference},
+    Reference{"embedding", &embedding_reference},
+    Reference{"dropout", &dropout_reference},
+    Reference{"transfer", &transfer_reference},
 };
 
 const Reference* find_reference(const Task& task) {

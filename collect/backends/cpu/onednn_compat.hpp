@@ -81,6 +81,11 @@ inline auto describe_batch_norm_backward(
 
 constexpr bool batch_norm_gradient_takes_shift = false;
 
+/// A layout that only the library's reorders can write, and nobody can read.
+inline bool is_opaque(const dnnl::memory::desc& layout) {
+  return layout.get_format_kind() == dnnl::memory::format_kind::opaque;
+}
+
 #else
 
 using PoolForward = dnnl::pooling_v2_forward;
@@ -156,6 +161,11 @@ inline auto describe_batch_norm_backward(
 
 /// Although nothing depends on it.
 constexpr bool batch_norm_gradient_takes_shift = true;
+
+/// A layout that only the library's reorders can write, and nobody can read.
+inline bool is_opaque(const dnnl::memory::desc& layout) {
+  return layout.data.format_kind == dnnl_format_kind_rnn_packed;
+}
 
 #endif
 

@@ -9,18 +9,19 @@ namespace {
 constexpr std::array operators_here{
     CpuOperator{"dense", &describe_affine},
     CpuOperator{"conv2d", &describe_affine},
-    CpuOperator{"layer_norm", &describe_layer_norm},
-    CpuOperator{"softmax", &describe_softmax},
-    CpuOperator{"elementwise", &describe_elementwise},
-    CpuOperator{"activation", &describe_activation},
-    CpuOperator{"attention", &describe_attention},
-    CpuOperator{"embedding", &describe_embedding},
-    CpuOperator{"dropout", &describe_dropout},
-    CpuOperator{"transfer", &describe_transfer},
     CpuOperator{"conv_transpose2d", &describe_affine},
     CpuOperator{"pool2d", &describe_pool2d},
     CpuOperator{"batch_norm", &describe_batch_norm},
+    CpuOperator{"layer_norm", &describe_layer_norm},
+    CpuOperator{"activation", &describe_activation},
+    CpuOperator{"elementwise", &describe_elementwise},
+    CpuOperator{"softmax", &describe_softmax},
     CpuOperator{"matmul", &describe_matmul},
+    CpuOperator{"attention", &describe_attention},
+    CpuOperator{"rnn", &describe_rnn},
+    CpuOperator{"embedding", &describe_embedding},
+    CpuOperator{"dropout", &describe_dropout},
+    CpuOperator{"transfer", &describe_transfer},
 };
 
 }  // namespace
