@@ -28,6 +28,7 @@ constexpr std::array references{
     Reference{"rnn", &rnn_reference},
     Reference{"embedding", &embedding_reference},
     Reference{"dropout", &dropout_reference},
+    Reference{"reduce", &reduce_reference},
     Reference{"transfer", &transfer_reference},
 };
 

@@ -53,6 +53,10 @@ Operands matmul_reference(const Task& task, const Operands& operands);
 /// the first of equal elements -> diff_src.
 Operands pool2d_reference(const Task& task, const Operands& operands);
 
+/// src [batch, rows, features] -> dst, without the axis that goes. backward: diff_dst, and of max
+/// index, the places of the largest elements along that axis -> diff_src.
+Operands reduce_reference(const Task& task, const Operands& operands);
+
 /// src [steps, batch, in], and of each layer weights_layer_0 [directions, in, gates, hidden],
 /// weights_iter_0 [directions, hidden, gates, hidden] and bias_0 [directions, gates, hidden], the
 /// sum of the two biases, with that of the product which the reset gate scales as a fourth gate of

@@ -89,6 +89,16 @@ constexpr const char* layers[] = {
     "rnn batch=3 steps=5 in_features=7 hidden_features=6 layers=2 bidirectional=1 cell=gru",
     // Recurrent weights in a layout of the library's own.
     "rnn batch=32 steps=6 in_features=20 hidden_features=20 cell=gru",
+    "reduce batch=3 rows=5 features=37 operation=sum axis=features",
+    "reduce batch=3 rows=7 features=37 operation=sum axis=rows",
+    "reduce batch=3 rows=5 features=37 operation=mean axis=features",
+    "reduce batch=3 rows=7 features=37 operation=mean axis=rows",
+    "reduce batch=3 rows=5 features=37 operation=max axis=features",
+    "reduce batch=3 rows=7 features=37 operation=max axis=rows",
+    // Blocks of columns, the last one smaller, and items that are split among threads.
+    "reduce batch=2 rows=50 features=1100 operation=sum axis=rows",
+    "reduce batch=1 rows=3000 features=40 operation=max axis=rows",
+    "reduce batch=7 features=1 operation=sum axis=features",
     "matmul batch=1 m=5 n=3 k=7",
     "matmul batch=6 m=17 n=1 k=40",
     "matmul batch=3 m=1 n=33 k=16",

@@ -21,6 +21,7 @@ constexpr std::array operators_here{
     CpuOperator{"rnn", &describe_rnn},
     CpuOperator{"embedding", &describe_embedding},
     CpuOperator{"dropout", &describe_dropout},
+    CpuOperator{"reduce", &describe_reduce},
     CpuOperator{"transfer", &describe_transfer},
 };
 

@@ -137,6 +137,7 @@ void describe_embedding(Recipe& recipe, const Task& task);
 void describe_layer_norm(Recipe& recipe, const Task& task);
 void describe_matmul(Recipe& recipe, const Task& task);
 void describe_pool2d(Recipe& recipe, const Task& task);
+void describe_reduce(Recipe& recipe, const Task& task);
 void describe_rnn(Recipe& recipe, const Task& task);
 void describe_softmax(Recipe& recipe, const Task& task);
 void describe_transfer(Recipe& recipe, const Task& task);
