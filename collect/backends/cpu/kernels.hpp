@@ -14,12 +14,15 @@
 // split over the threads of the team.
 
 /// Compiles a function for AVX-512 too, to be chosen at run time: the build is for AVX2. Neither
-/// lambdas nor `omp parallel` may be within: they would be compiled once, for AVX2.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
+/// lambdas nor `omp parallel` may be within: they would be compiled once, for AVX2. (GCC knows the
+/// level with 16-bit operations, for bf16, from version 12 on.)
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__clang__) || \
+    defined(__SANITIZE_ADDRESS__)
+#define FORECOST_CLONES
+#elif __GNUC__ >= 12
 #define FORECOST_CLONES __attribute__((target_clones("arch=x86-64-v4", "default")))
 #else
-#define FORECOST_CLONES
+#define FORECOST_CLONES __attribute__((target_clones("avx512f", "default")))
 #endif
 
 namespace forecost::cpu {
