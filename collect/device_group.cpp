@@ -20,6 +20,7 @@ Json json_of(const Device& device) {
     const double value = device[static_cast<Attribute>(i)];
     json["attributes"].push_back(std::isnan(value) ? Json() : Json(value));
   }
+  json["bandwidth_curve"] = device.bandwidth_curve();
   return json;
 }
 
@@ -31,6 +32,7 @@ Device device_of(const Json& json) {
     const Json& value = json.at("attributes").at(i);
     if (!value.is_null()) device.set(static_cast<Attribute>(i), value.get<double>());
   }
+  device.set_bandwidth_curve(json.at("bandwidth_curve").get<BandwidthCurve>());
   return device;
 }
 

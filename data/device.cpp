@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -66,6 +67,22 @@ void Device::set(Attribute a, double value) {
   attributes_[static_cast<std::size_t>(a)] = value;
 }
 
+void Device::set_bandwidth_curve(BandwidthCurve curve) {
+  constexpr double min_bytes = 1e3, max_bytes = 1e12;
+  const AttributeInfo& rates =
+      attribute_table()[static_cast<std::size_t>(Attribute::probed_bandwidth_bytes_per_s)];
+  for (const auto& [bytes, bytes_per_s] : curve) {
+    if (bytes >= min_bytes && bytes <= max_bytes && bytes_per_s >= rates.min &&
+        bytes_per_s <= rates.max) {
+      continue;
+    }
+    throw UsageError(fmt::format(
+        "{} has {:g} B/s at {:g} B: expected {:g} to {:g} B/s at {:g} to {:g} B",
+        bandwidth_curve_name, bytes_per_s, bytes, rates.min, rates.max, min_bytes, max_bytes));
+  }
+  bandwidth_curve_ = std::move(curve);
+}
+
 namespace {
 
 /// The peaks of all dtypes follow the f32 one, in the order of DType.
@@ -100,7 +117,7 @@ bool Device::operator==(const Device& other) const {
   const auto identity = [](const Device& d) {
     return std::tie(d.name, d.vendor, d.kind, d.device_class, d.uuid, d.host);
   };
-  return identity(*this) == identity(other) &&
+  return identity(*this) == identity(other) && bandwidth_curve_ == other.bandwidth_curve_ &&
          std::equal(attributes_.begin(), attributes_.end(), other.attributes_.begin(),
                     [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); });
 }

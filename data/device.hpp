@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,12 @@ inline constexpr std::size_t attribute_count = 32;
 /// In the order of the enumeration.
 std::span<const AttributeInfo, attribute_count> attribute_table();
 
+/// Bytes per second of reading a working set again and again, by its size in bytes. As JSON it is
+/// [[bytes, bytes per second], ...].
+using BandwidthCurve = std::map<double, double>;
+/// TOML key and name in journals; corpora have it as columns (data/h5/device_table.hpp).
+inline constexpr std::string_view bandwidth_curve_name = "probed_bandwidth_curve";
+
 /// One GPU (or MIG slice, or one die of a two-die card), or the set of CPU cores a rank is bound
 /// to.
 class Device {
@@ -78,6 +85,11 @@ class Device {
   /// NaN forgets it. Throws UsageError outside the plausible range.
   void set(Attribute a, double value);
 
+  /// What a probe found; empty if unknown.
+  const BandwidthCurve& bandwidth_curve() const { return bandwidth_curve_; }
+  /// Throws UsageError outside the plausible range of sizes (1 kB to 1 TB) and bandwidths.
+  void set_bandwidth_curve(BandwidthCurve curve);
+
   /// Probed if known, else nominal, else NaN. The rate of a link is of one direction.
   double peak_flops(DType dtype) const;
   double bandwidth_bytes_per_s(Traffic traffic = Traffic::memory) const;
@@ -91,6 +103,7 @@ class Device {
 
  private:
   std::array<double, attribute_count> attributes_;
+  BandwidthCurve bandwidth_curve_;
 };
 
 /// A class name as users type it: lower case, letters, digits and '-' ("AMD EPYC", 2 ->

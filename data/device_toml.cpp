@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,20 @@ constexpr std::pair<std::string_view, std::string Device::*> texts[] = {
     {"class", &Device::device_class}, {"uuid", &Device::uuid},     {"host", &Device::host},
 };
 
+BandwidthCurve curve_of(const TomlValue& value) {
+  BandwidthCurve curve;
+  for (const TomlValue& point : value.as_array()) {
+    const auto pair = point.as_array();
+    if (pair.size() != 2) {
+      point.fail(fmt::format("expected [bytes, bytes per second], found {} values", pair.size()));
+    }
+    if (!curve.emplace(pair[0].as_number(), pair[1].as_number()).second) {
+      point.fail(fmt::format("{:g} bytes are there twice", pair[0].as_number()));
+    }
+  }
+  return curve;
+}
+
 }  // namespace
 
 Device load_device(const fs::path& file) {
@@ -26,6 +41,7 @@ Device load_device(const fs::path& file) {
   std::vector<std::string> known;
   for (const auto& [key, member] : texts) known.emplace_back(key);
   for (const AttributeInfo& info : attribute_table()) known.emplace_back(info.name);
+  known.emplace_back(bandwidth_curve_name);
   root.only(known);
 
   Device device;
@@ -50,6 +66,14 @@ Device load_device(const fs::path& file) {
       device.set(static_cast<Attribute>(i), number);
     } catch (const UsageError& error) {
       value->fail(error.what());
+    }
+  }
+  if (const TomlValue* curve = root.find(bandwidth_curve_name)) {
+    BandwidthCurve points = curve_of(*curve);
+    try {
+      device.set_bandwidth_curve(std::move(points));
+    } catch (const UsageError& error) {
+      curve->fail(error.what());
     }
   }
   return device;
@@ -79,6 +103,13 @@ std::string device_toml(const Device& device) {
   for (std::size_t i = 0; i < table.size(); ++i) {
     const double value = device[static_cast<Attribute>(i)];
     if (!std::isnan(value)) text += fmt::format("{} = {}\n", table[i].name, value);
+  }
+  if (!device.bandwidth_curve().empty()) {
+    text += fmt::format("{} = [  # [bytes, bytes per second]\n", bandwidth_curve_name);
+    for (const auto& [bytes, bytes_per_s] : device.bandwidth_curve()) {
+      text += fmt::format("  [{}, {}],\n", bytes, bytes_per_s);
+    }
+    text += "]\n";
   }
   return text;
 }

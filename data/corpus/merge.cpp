@@ -158,6 +158,7 @@ void Merger::add(const Device& device) {
                                             merged[attribute]));
     }
   }
+  if (merged.bandwidth_curve().empty()) merged.set_bandwidth_curve(known.bandwidth_curve());
   into_.devices[found->second] = merged;
 }
 

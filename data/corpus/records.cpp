@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -47,6 +48,9 @@ Device decode_device(const json& from) {
     const auto found = from.find(std::string(table[i].name));
     if (found != from.end()) device.set(static_cast<Attribute>(i), found->get<double>());
   }
+  BandwidthCurve curve;
+  get(from, bandwidth_curve_name.data(), curve);
+  device.set_bandwidth_curve(std::move(curve));
   return device;
 }
 
@@ -77,6 +81,9 @@ std::string encode(const Device& device) {
   for (std::size_t i = 0; i < table.size(); ++i) {
     const auto attribute = static_cast<Attribute>(i);
     if (device.has(attribute)) to[std::string(table[i].name)] = device[attribute];
+  }
+  if (!device.bandwidth_curve().empty()) {
+    to[std::string(bandwidth_curve_name)] = device.bandwidth_curve();
   }
   return cbor(to);
 }

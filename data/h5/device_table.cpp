@@ -28,6 +28,48 @@ std::vector<T> sized(std::vector<T> values, std::size_t rows, const h5::Group& g
                               values.size(), rows));
 }
 
+constexpr const char *curve_dimension = "curve_point", *curve_begin = "curve_begin",
+                     *curve_bytes = "curve_bytes", *curve_rates = "curve_bytes_per_s";
+
+void write_curves(h5::Group& group, std::span<const Device> devices, const char* dimension) {
+  std::vector<std::uint64_t> begins;
+  std::vector<double> bytes, rates;
+  for (const Device& device : devices) {
+    begins.push_back(bytes.size());
+    for (const auto& [size, rate] : device.bandwidth_curve()) {
+      bytes.push_back(size);
+      rates.push_back(rate);
+    }
+  }
+  group.write(curve_begin, begins, dimension);
+  group.create_dimension(curve_dimension, bytes.size());
+  group.write(curve_bytes, bytes, curve_dimension).set_attribute("units", "B");
+  group.write(curve_rates, rates, curve_dimension).set_attribute("units", "B/s");
+}
+
+void read_curves(const h5::Group& group, std::vector<Device>& devices) {
+  if (!group.has_dataset(curve_begin)) return;
+  auto begins = sized(group.read<std::uint64_t>(curve_begin), devices.size(), group, curve_begin);
+  const auto bytes = group.read<double>(curve_bytes);
+  const auto rates = sized(group.read<double>(curve_rates), bytes.size(), group, curve_rates);
+  begins.push_back(bytes.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (begins[i] > begins[i + 1] || begins[i + 1] > bytes.size()) {
+      throw DataError(fmt::format("{}/{}: row {}: points {} to {} of {}", group.where(),
+                                  curve_begin, i, begins[i], begins[i + 1], bytes.size()));
+    }
+    BandwidthCurve curve;
+    for (auto point = begins[i]; point < begins[i + 1]; ++point) {
+      curve.emplace(bytes[point], rates[point]);
+    }
+    try {
+      devices[i].set_bandwidth_curve(std::move(curve));
+    } catch (const UsageError& error) {
+      throw DataError(fmt::format("{}: row {}: {}", group.where(), i, error.what()));
+    }
+  }
+}
+
 }  // namespace
 
 void write_devices(h5::Group& group, std::span<const Device> devices) {
@@ -52,6 +94,7 @@ void write_devices(h5::Group& group, std::span<const Device> devices) {
                dimension)
         .set_attribute("units", table[i].units);
   }
+  write_curves(group, devices, dimension);
 }
 
 std::vector<Device> read_devices(const h5::Group& group) {
@@ -76,6 +119,7 @@ std::vector<Device> read_devices(const h5::Group& group) {
       }
     }
   }
+  read_curves(group, devices);
   return devices;
 }
 

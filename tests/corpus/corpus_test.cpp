@@ -58,6 +58,7 @@ Measurement row_of(std::int64_t batch, const std::string& run = "r1") {
 Corpus small_corpus() {
   Corpus corpus;
   corpus.devices = {card("u1")};
+  corpus.devices[0].set_bandwidth_curve({{65536, 3e11}, {1e9, 2e10}});
   corpus.environments = {{{{"library", "1.0"}}}};
   corpus.groups = {{{{"members", "a b"}, {"nodes", "1"}}}};
   corpus.sweeps = {{"s1", "sweep", "[sweep]\nname = \"ü\"\n"}};
@@ -144,6 +145,7 @@ TEST_F(CorpusFiles, FileHoldsEverything) {
   const Corpus again = read_corpus(directory / "c.h5");
   EXPECT_EQ(texts_of(again), texts_of(corpus));
   EXPECT_EQ(again.devices[0].name, "Card µ");
+  EXPECT_EQ(again.devices[0], corpus.devices[0]);
   EXPECT_EQ(again.devices[0][Attribute::clock_hz], 1.5e9);
   EXPECT_FALSE(again.devices[0].has(Attribute::memory_bytes));
   EXPECT_EQ(again.environments[0].facts, corpus.environments[0].facts);
@@ -171,7 +173,7 @@ TEST_F(CorpusFiles, JournalHoldsEverything) {
   }
   const Corpus again = read_journal(directory / "journal-0");
   EXPECT_EQ(texts_of(again), texts_of(corpus));
-  EXPECT_EQ(device_toml(again.devices.at(0)), device_toml(corpus.devices[0]));
+  EXPECT_EQ(again.devices.at(0), corpus.devices[0]);
   EXPECT_EQ(again.devices[0].id(), corpus.devices[0].id());
   EXPECT_EQ(again.environments.at(0).facts, corpus.environments[0].facts);
   EXPECT_EQ(again.groups.at(0).facts, corpus.groups[0].facts);
@@ -837,6 +839,17 @@ TEST_F(CorpusFiles, AnotherDescriptionOfADeviceIsTold) {
   EXPECT_NE(merger.device_changes()[0].find("bandwidth_bytes_per_s was 3.2e+11 and is 6.4e+11 now"),
             std::string::npos)
       << merger.device_changes()[0];
+
+  // What an older probe found stays until a newer one finds it again.
+  Corpus unprobed = described(640e9, 310e9);
+  unprobed.devices[0].set_bandwidth_curve({});
+  merger.add(unprobed);
+  EXPECT_EQ(all.devices[0].bandwidth_curve(), small_corpus().devices[0].bandwidth_curve());
+  Corpus again = described(640e9, 310e9);
+  again.devices[0].set_bandwidth_curve({{1e9, 3e10}});
+  merger.add(again);
+  EXPECT_EQ(all.devices[0].bandwidth_curve(), (BandwidthCurve{{1e9, 3e10}}));
+  EXPECT_EQ(merger.device_changes().size(), 1U);
 }
 
 TEST_F(CorpusFiles, ImplausibleTimesAndForeignSamplesAreFaults) {

@@ -54,6 +54,28 @@ TEST(Device, RooflineIsTheSlowerOfComputeAndMemory) {
   EXPECT_TRUE(std::isnan(roofline_s({.flops = 1, .bytes_read = 1}, DType::f32, Device())));
 }
 
+TEST(Device, CurvesBelongToWhatIsEqual) {
+  Device a, b;
+  a.set_bandwidth_curve({{65536, 3e11}, {1e9, 2e10}});
+  EXPECT_NE(a, b);
+  b.set_bandwidth_curve(a.bandwidth_curve());
+  EXPECT_EQ(a, b);
+  const auto refusal = [&](double bytes, double bytes_per_s) {
+    try {
+      a.set_bandwidth_curve({{1e6, 1e11}, {bytes, bytes_per_s}});
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(refusal(64, 1e11),  // kB for bytes
+            "probed_bandwidth_curve has 1e+11 B/s at 64 B: expected 1e+08 to 1e+15 B/s at 1000 to "
+            "1e+12 B");
+  EXPECT_NE(refusal(2e6, 120), "none");  // GB/s for bytes per second
+  EXPECT_NE(refusal(2e6, std::nan("")), "none");
+  EXPECT_EQ(a, b);  // as it was
+}
+
 TEST(Device, ClassAndIdentity) {
   EXPECT_EQ(cpu_class("AMD EPYC 7763 64-Core Processor", 2), "amd-epyc-7763-64-core-processor-2c");
   EXPECT_EQ(cpu_class("Intel(R) Xeon(R)", 16), "intel-r-xeon-r-16c");

@@ -41,8 +41,10 @@ TEST_F(DeviceToml, ReadsWhatItWrites) {
   device.uuid = "GPU-1";
   device.set(Attribute::clock_hz, 1.41e9);
   device.set(Attribute::probed_f32_flops, 1.2345678901234567e13);
+  device.set_bandwidth_curve({{65536, 3.1234567890123457e11}, {1e9, 2e10}});
   replace_text(file, device_toml(device));
   const Device again = load_device(file);
+  EXPECT_EQ(again, device);
   EXPECT_EQ(again.name, device.name);
   EXPECT_EQ(again.uuid, "GPU-1");
   EXPECT_EQ(again[Attribute::probed_f32_flops], 1.2345678901234567e13);
@@ -60,6 +62,18 @@ TEST_F(DeviceToml, ErrorsNameTheLine) {
             ":4: 'clock_hz': clock_hz = 1410: expected 1e+08 to 1e+10 Hz");
   EXPECT_NE(error_of(head + "clok_hz = 1e9\n").find(":4: unknown key 'clok_hz'"),
             std::string::npos);
+  const auto curve_error = [&](const std::string& points) {
+    return error_of(head + "probed_bandwidth_curve = " + points + "\n");
+  };
+  EXPECT_EQ(curve_error("[[65536, 3e11], [1e6]]"),
+            ":4: 'probed_bandwidth_curve': expected [bytes, bytes per second], found 1 values");
+  EXPECT_EQ(curve_error("[[65536, 3e11], [65536, 2e11]]"),
+            ":4: 'probed_bandwidth_curve': 65536 bytes are there twice");
+  EXPECT_TRUE(curve_error("[[65536, 300]]")
+                  .starts_with(":4: 'probed_bandwidth_curve': probed_bandwidth_curve has 300 B/s"))
+      << curve_error("[[65536, 300]]");
+  EXPECT_TRUE(curve_error("3e11").starts_with(":4: 'probed_bandwidth_curve': expected"))
+      << curve_error("3e11");
   EXPECT_NE(error_of("name = \"A\"\nkind = \"tpu\"\nclass = \"a\"\n").find(":2: 'kind'"),
             std::string::npos);
 }

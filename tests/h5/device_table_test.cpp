@@ -25,10 +25,13 @@ std::vector<Device> reread(const std::vector<Device>& devices) {
 }
 
 TEST(DeviceTable, HoldsEverything) {
-  const std::vector<Device> devices{probed_card("u1"), probed_card("u2"), Device{}};
+  std::vector<Device> devices{probed_card("u1"), probed_card("u2"), Device{}, probed_card("u3")};
+  devices[1].set_bandwidth_curve({{65536, 3e11}, {1e6, 1e11}, {1e9, 2e10}});
+  devices[3].set_bandwidth_curve({{131072, 2e11}});
   const auto again = reread(devices);
   ASSERT_EQ(again.size(), devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
+    EXPECT_EQ(again[i], devices[i]);
     EXPECT_EQ(device_toml(again[i]), device_toml(devices[i]));
     EXPECT_EQ(again[i].uuid, devices[i].uuid);
     EXPECT_EQ(again[i].host, devices[i].host);
@@ -97,6 +100,17 @@ TEST(DeviceTable, WhatDoesNotFitIsRefusedByItsPlace) {
           [](h5::Group& group) { group.write("clock_hz", std::vector<double>{}); });
   refused("table.h5: /devices: row 0: clock_hz = 1410",  // megahertz
           [](h5::Group& group) { group.write("clock_hz", std::vector<double>{1410}); });
+  const auto curve = [](std::uint64_t begin, std::vector<double> bytes, std::vector<double> rates) {
+    return [=](h5::Group& group) {
+      group.write("curve_begin", std::vector<std::uint64_t>{begin});
+      group.write("curve_bytes", bytes);
+      group.write("curve_bytes_per_s", rates);
+    };
+  };
+  refused("none", curve(0, {1e6}, {1e11}));
+  refused("/devices/curve_begin: row 0: points 2 to 1 of 1", curve(2, {1e6}, {1e11}));
+  refused("/devices/curve_bytes_per_s: 0 values, but the table has 1 rows", curve(0, {1e6}, {}));
+  refused("table.h5: /devices: row 0: probed_bandwidth_curve has 100 B/s", curve(0, {1e6}, {100}));
 }
 
 }  // namespace
