@@ -89,6 +89,9 @@ class TimingBackend {
   virtual const Device& device() const = 0;
   /// Fills probed attributes of device() in a few seconds (peak per dtype, bandwidth, caches).
   virtual void probe(bool thorough) = 0;
+  /// What makes timings doubtful here, a line each with what to do about it; watches the device's
+  /// host for a moment.
+  virtual std::vector<std::string> warnings() const { return {}; }
   /// Where a time beats what a probe found: probes again and keeps the larger limits, since what
   /// else ran during the first probe can only have lowered them. No case may be prepared. False if
   /// there is nothing to probe, or it was asked often enough.

@@ -115,10 +115,13 @@ Topology read_topology() {
   found.cores.bound = one_per_core(topology, bound);
   found.cores.allowed = one_per_core(topology, hwloc_topology_get_allowed_cpuset(topology));
   hwloc_bitmap_free(bound);
-  if (const hwloc_obj_t cache = hwloc_get_obj_by_type(topology, HWLOC_OBJ_L3CACHE, 0)) {
+  for (const hwloc_obj_type_t level : {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
+    const hwloc_obj_t cache = hwloc_get_obj_by_type(topology, level, 0);
+    if (cache == nullptr) continue;
     found.llc_bytes = static_cast<double>(cache->attr->cache.size);
-  } else if (const hwloc_obj_t smaller = hwloc_get_obj_by_type(topology, HWLOC_OBJ_L2CACHE, 0)) {
-    found.llc_bytes = static_cast<double>(smaller->attr->cache.size);
+    found.llc_cores =
+        hwloc_get_nbobjs_inside_cpuset_by_type(topology, cache->cpuset, HWLOC_OBJ_CORE);
+    break;
   }
   hwloc_topology_destroy(topology);
   if (found.cores.bound.empty()) throw EnvironmentError("this process is bound to no core");

@@ -27,7 +27,8 @@ std::vector<int> choose_cores(const HostCores& host, const DeviceRequest& reques
 struct Topology {
   HostCores cores;
   std::string model, vendor;
-  double llc_bytes;  ///< 0 if unknown
+  double llc_bytes;   ///< 0 if unknown
+  int llc_cores = 1;  ///< that share it
   std::string machine_id;
   double memory_bytes, clock_hz;  ///< 0 if unknown
 };

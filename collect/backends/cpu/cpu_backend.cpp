@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include <fmt/format.h>
 
 #include "collect/backends/cpu/cores.hpp"
 #include "collect/backends/cpu/cpu_case.hpp"
+#include "collect/backends/cpu/host_state.hpp"
 #include "collect/backends/cpu/probe.hpp"
 #include "collect/backends/cpu/recipe.hpp"
 #include "core/hash.hpp"
@@ -29,6 +31,8 @@ class CpuBackend final : public TimingBackend {
  public:
   CpuBackend(const Topology& topology, std::vector<int> cores, const DeviceRequest& request)
       : team_(std::move(cores)),
+        bound_(topology.cores.bound),
+        llc_cores_(topology.llc_cores),
         local_devices_(std::max(1, request.local_size)),
         engine_(dnnl::engine::kind::cpu, 0) {
     const int count = static_cast<int>(team_.cores().size());
@@ -59,6 +63,22 @@ class CpuBackend final : public TimingBackend {
     // Caches do not replace the oldest line first: what is just as large as they are leaves some of
     // the operands there (updates then ran at 1.3 times memory's bandwidth).
     flush_.resize(2 * device_[Attribute::probed_cache_bytes]);
+  }
+
+  std::vector<std::string> warnings() const override {
+    constexpr auto moment = std::chrono::milliseconds(500);
+    std::vector<int> device = team_.cores();
+    std::sort(device.begin(), device.end());
+    // The team may still be waiting for work in a loop, and would be seen as load.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    HostState host = watch_host("/", device, [&] { std::this_thread::sleep_for(moment); });
+    if (device_.has(Attribute::llc_bytes)) host.llc_bytes = device_[Attribute::llc_bytes];
+    host.llc_cores = llc_cores_;
+    auto lines = warnings_of(host);
+    if (auto line = pinning_warning(bound_, device, local_devices_); !line.empty()) {
+      lines.push_back(std::move(line));
+    }
+    return lines;
   }
 
   bool confirm_limits() override {
@@ -167,7 +187,8 @@ class CpuBackend final : public TimingBackend {
 
  private:
   PinnedTeam team_;
-  int local_devices_;
+  std::vector<int> bound_;  ///< the cores of this process before the team was tied to its own
+  int llc_cores_, local_devices_;
   dnnl::engine engine_;
   Device device_;
   Arena arena_;
