@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,6 +72,16 @@ class PreparedCase {
   virtual Operands operands() { return {}; }
 };
 
+/// How a probe came to what it set in its device.
+struct ProbeReport {
+  /// By how much a typical round fell short of what was set: what another probe may differ by.
+  std::map<Attribute, double> spread;
+  std::map<double, double> curve_spread;  ///< of the bandwidth curve, by working set in bytes
+  int rounds = 0;                         ///< 0: this backend has nothing to probe
+};
+/// What a probe before a sweep may take, and one for its own sake, in seconds.
+inline constexpr double brief_probe_s = 2, thorough_probe_s = 40;
+
 /// What to open: which cores or devices of this host.
 struct DeviceRequest {
   int cores = 0;  ///< --cores N; 0: those this rank is bound to
@@ -87,8 +98,15 @@ class TimingBackend {
   virtual std::string_view name() const = 0;
   virtual Protocol protocol() const = 0;
   virtual const Device& device() const = 0;
-  /// Fills probed attributes of device() in a few seconds (peak per dtype, bandwidth, caches).
-  virtual void probe(bool thorough) = 0;
+  /// Sets the probed attributes of device() (peak per dtype, bandwidths, caches, latency) and its
+  /// bandwidth curve. Ends with the round in which `budget_s` are spent, but not before the third;
+  /// calls `after_round` between them.
+  virtual ProbeReport probe(double /*budget_s*/,
+                            const std::function<void()>& /*after_round*/ = {}) {
+    return {};
+  }
+  /// What several ranks found together (an all-reduce), for device() to carry.
+  virtual void set_probed(Attribute /*attribute*/, double /*value*/) {}
   /// What makes timings doubtful here, a line each with what to do about it; watches the device's
   /// host for a moment.
   virtual std::vector<std::string> warnings() const { return {}; }

@@ -20,6 +20,7 @@
 #include "collect/backend.hpp"
 #include "collect/device_group.hpp"
 #include "collect/in_flight.hpp"
+#include "collect/probe_all_reduce.hpp"
 #include "collect/protocol.hpp"
 #include "collect/sweep.hpp"
 #include "core/hash.hpp"
@@ -417,8 +418,9 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
   });
   opened.reset();
   agree(world, [&] {
-    if (backend) backend->probe(false);
+    if (backend) backend->probe(brief_probe_s);
   });
+  probe_all_reduce(world, backend.get(), brief_probe_s / 4);
   gather();
 
   std::vector<std::string> classes;

@@ -79,7 +79,6 @@ class LeaderBackend final : public TimingBackend {
   std::string_view name() const override { return own_.name(); }
   Protocol protocol() const override { return own_.protocol(); }
   const Device& device() const override { return own_.device(); }
-  void probe(bool thorough) override { own_.probe(thorough); }
   Environment environment() const override { return own_.environment(); }
   double free_memory_bytes() const override { return own_.free_memory_bytes(); }
   /// The members find out together, in prepare().

@@ -69,7 +69,6 @@ class ScriptedBackend final : public TimingBackend {
   std::string_view name() const override { return "scripted"; }
   Protocol protocol() const override { return Protocol::virtual_clock; }
   const Device& device() const override { return device_; }
-  void probe(bool) override {}
   bool confirm_limits() override {
     if (!script_.confirmed_flops) return false;
     device_.set(Attribute::probed_f32_flops, *script_.confirmed_flops);

@@ -57,13 +57,17 @@ class CpuBackend final : public TimingBackend {
   Protocol protocol() const override { return Protocol::host_clock; }
   const Device& device() const override { return device_; }
 
-  void probe(bool thorough) override {
-    probe_device(engine_, arena_, pool_, cpu_has_bf16(), thorough, device_);
+  ProbeReport probe(double budget_s, const std::function<void()>& after_round) override {
+    ProbeReport report =
+        probe_device(engine_, arena_, pool_, cpu_has_bf16(), budget_s, after_round, device_);
     arena_.trim();
     // Caches do not replace the oldest line first: what is just as large as they are leaves some of
     // the operands there (updates then ran at 1.3 times memory's bandwidth).
     flush_.resize(2 * device_[Attribute::probed_cache_bytes]);
+    return report;
   }
+
+  void set_probed(Attribute attribute, double value) override { device_.set(attribute, value); }
 
   std::vector<std::string> warnings() const override {
     constexpr auto moment = std::chrono::milliseconds(500);
@@ -86,10 +90,11 @@ class CpuBackend final : public TimingBackend {
     if (confirmations_ == most) return false;
     ++confirmations_;
     const Device before = device_;
-    probe(false);
+    probe(brief_probe_s, {});
     for (const Attribute rate :
          {Attribute::probed_f32_flops, Attribute::probed_bf16_flops,
-          Attribute::probed_bandwidth_bytes_per_s, Attribute::probed_cache_bandwidth_bytes_per_s}) {
+          Attribute::probed_bandwidth_bytes_per_s, Attribute::probed_cache_bandwidth_bytes_per_s,
+          Attribute::probed_host_link_bytes_per_s}) {
       if (before[rate] > device_[rate]) device_.set(rate, before[rate]);
     }
     // Those are no limits: the same for all rows of a run.
@@ -97,6 +102,7 @@ class CpuBackend final : public TimingBackend {
          {Attribute::probed_launch_latency_s, Attribute::probed_cache_bytes}) {
       if (before.has(other)) device_.set(other, before[other]);
     }
+    if (!before.bandwidth_curve().empty()) device_.set_bandwidth_curve(before.bandwidth_curve());
     return true;
   }
 

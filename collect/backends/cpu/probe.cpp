@@ -4,20 +4,29 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstring>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "collect/backends/cpu/cpu_case.hpp"
+#include "core/statistics.hpp"
 #include "data/measurement.hpp"
 
 namespace forecost::cpu {
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
-/// Beyond the last-level caches of one socket that a guest or a job really gets.
-constexpr std::size_t memory_probe_bytes = 512 * mib;
-constexpr std::size_t effective_cache_limit = 256 * mib;  // MEASURING.md rule 4
+
+std::size_t team_size() { return static_cast<std::size_t>(omp_get_max_threads()); }
+
+/// Beyond the last-level caches that a guest or a job really gets.
+std::size_t memory_probe_bytes() { return std::max(512 * mib, 32 * mib * team_size()); }
+
+/// What the team reads, or copies, at a time where memory's own rate is wanted.
+std::size_t chunk_bytes() { return 4 * mib * team_size(); }
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -36,13 +45,12 @@ double best_of(double budget_s, int min_runs, const std::function<void()>& run) 
   return best;
 }
 
-double best_flops(const dnnl::engine& engine, Arena& arena, const RandomPool& pool,
-                  const Layer& layer, DType dtype, double budget_s) {
+double seconds_per_run(const dnnl::engine& engine, Arena& arena, const RandomPool& pool,
+                       const Task& task, int runs, double budget_s) {
   Flush flush;
   const CaseContext context{engine, arena, pool, flush, 1e18};
-  const Task task{layer, Pass::forward, dtype};
   const auto prepared = prepare_case(context, task, 1);
-  return task.work().flops / best_of(budget_s, 2, [&] { prepared->run(1); });
+  return best_of(budget_s, 2, [&] { prepared->run(runs); }) / runs;
 }
 
 // What probes a limit must not fall short of it: as optimizer updates do, it loads 64 bytes at a
@@ -63,32 +71,44 @@ read_words(const std::uint64_t* words, std::size_t n, std::uint64_t mask) {
   return sum;
 }
 
-/// Every thread reads its own part `rounds` times; bytes per second of all.
-double read_rate(std::span<const std::uint64_t> words, std::size_t rounds, double budget_s) {
-  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
-  const std::size_t share = words.size() / threads;
+/// Every thread reads its own part of the words again and again; bytes per second of all. What
+/// takes long is timed piece by piece, the best time of each: a piece falls between two
+/// disturbances, a whole pass over a large working set would not.
+double read_rate(std::span<const std::uint64_t> words, double budget_s) {
+  const std::size_t threads = team_size(), share = words.size() / threads;
+  const std::size_t pieces = std::clamp<std::size_t>(words.size_bytes() / chunk_bytes(), 1, 16);
+  const std::size_t piece = share / pieces;
+  // A small one so often that the team's start and end, a microsecond or two, hardly count.
+  const std::size_t repeats =
+      pieces > 1 ? 1 : std::max<std::size_t>(1, 16 * mib / (piece * sizeof(std::uint64_t)));
+  std::vector<double> best(pieces, 1e30);
   volatile std::uint64_t sink = 0;
-  const double best = best_of(budget_s, 2, [&] {
-    std::uint64_t total = 0;
+  const double begin = seconds_now();
+  for (int pass = 0; pass < 2 || seconds_now() - begin < budget_s; ++pass) {
+    for (std::size_t p = 0; p < pieces; ++p) {
+      std::uint64_t total = 0;
+      const double start = seconds_now();
 #pragma omp parallel reduction(+ : total)
-    {
-      const std::uint64_t* part =
-          words.data() + static_cast<std::size_t>(omp_get_thread_num()) * share;
-      for (std::size_t round = 0; round < rounds; ++round) {
-        total += read_words(part, share, round);
+      {
+        const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+        const std::uint64_t* own = words.data() + thread * share + p * piece;
+        for (std::size_t i = 0; i < repeats; ++i) total += read_words(own, piece, i);
       }
+      const double seconds = seconds_now() - start;
+      sink = total;
+      if (pass > 0) best[p] = std::min(best[p], seconds);  // the first one fills the caches
     }
-    sink = total;
-  });
-  return static_cast<double>(rounds * share * threads * sizeof(std::uint64_t)) / best;
+  }
+  static_cast<void>(sink);
+  return static_cast<double>(repeats * pieces * piece * threads * sizeof(std::uint64_t)) /
+         std::accumulate(best.begin(), best.end(), 0.0);
 }
 
 /// Memory's own rate: chunk after chunk of a buffer far larger than the caches, so that each is
 /// cold when its turn comes, yet short enough to fall between two disturbances. The best chunk
 /// counts.
 double memory_rate(std::span<std::uint64_t> words, double budget_s) {
-  const std::size_t chunk =
-      4 * mib / sizeof(std::uint64_t) * static_cast<std::size_t>(omp_get_max_threads());
+  const std::size_t chunk = chunk_bytes() / sizeof(std::uint64_t);
   std::uint64_t total = 0;
   double best = 0;
   const double begin = seconds_now();
@@ -111,7 +131,7 @@ double memory_rate(std::span<std::uint64_t> words, double budget_s) {
 
 /// The same of a = b + s c, counted as STREAM does: two reads and a write.
 double triad_rate(std::span<float> values, double budget_s) {
-  constexpr std::size_t n = 8 * mib / sizeof(float);
+  const std::size_t n = chunk_bytes() / sizeof(float);
   double best = 0;
   const double begin = seconds_now();
   for (std::size_t at = 0; at + 3 * n <= values.size() || seconds_now() - begin < budget_s;) {
@@ -127,20 +147,51 @@ double triad_rate(std::span<float> values, double budget_s) {
   return best;
 }
 
-}  // namespace
+/// The same of copies from one half to the other, each byte counted once.
+double copy_rate(std::span<float> values, double budget_s) {
+  const std::size_t half = values.size() / 2;
+  const std::size_t chunk = chunk_bytes() / sizeof(float);
+  double best = 0;
+  const double begin = seconds_now();
+  for (std::size_t at = 0; at + chunk <= half || seconds_now() - begin < budget_s; at += chunk) {
+    if (at + chunk > half) at = 0;
+    const double start = seconds_now();
+#pragma omp parallel
+    {
+      const std::size_t share = chunk / static_cast<std::size_t>(omp_get_num_threads());
+      const std::size_t from = at + static_cast<std::size_t>(omp_get_thread_num()) * share;
+      std::memcpy(&values[half + from], &values[from], share * sizeof(float));
+    }
+    best = std::max(best, static_cast<double>(chunk * sizeof(float)) / (seconds_now() - start));
+  }
+  return best;
+}
 
-void probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& pool, bool has_bf16,
-                  bool thorough, Device& device) {
-  // Several rounds, the best of each kind: a neighbour or another process that disturbs for some
-  // hundred milliseconds would else become a limit that honest rows exceed.
-  const int rounds = thorough ? 40 : 3;
-  constexpr double budget_s = 0.08;
-  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+/// One figure, round by round.
+class Series {
+ public:
+  void add(double value) { rounds_.push_back(value); }
+  double best() const { return *std::max_element(rounds_.begin(), rounds_.end()); }
+  double spread() const { return 1 - median(rounds_) / best(); }
 
+ private:
+  std::vector<double> rounds_;
+};
+
+struct Figures {
+  std::map<Attribute, Series> rates;
+  Series launches_per_s, reads;
+  std::map<double, Series> curve;  ///< by working set in bytes
+  std::vector<double> cache_bytes;
+};
+
+void probe_arithmetic(const dnnl::engine& engine, Arena& arena, const RandomPool& pool,
+                      bool has_bf16, double budget_s, Figures& figures) {
+  const std::int64_t threads = omp_get_max_threads();
   // About a millisecond: shorter than the time slice that another process would take.
   const std::int64_t side = threads <= 4 ? 512 : threads <= 32 ? 1024 : 2048;
   const Layer product("dense", {{"batch", side}, {"in_features", side}, {"out_features", side}});
-  const Layer convolution("conv2d", {{"batch", static_cast<std::int64_t>(threads)},
+  const Layer convolution("conv2d", {{"batch", threads},
                                      {"in_channels", 128},
                                      {"out_channels", 128},
                                      {"in_h", 28},
@@ -151,56 +202,100 @@ void probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& po
                                      {"pad_bottom", 1},
                                      {"pad_left", 1},
                                      {"pad_right", 1}});
+  const auto add_peak = [&](DType dtype, Attribute peak) {
+    double best = 0;
+    for (const Layer& layer : {product, convolution}) {
+      const Task task{layer, Pass::forward, dtype};
+      best = std::max(best,
+                      task.work().flops / seconds_per_run(engine, arena, pool, task, 1, budget_s));
+    }
+    figures.rates[peak].add(best);
+  };
+  add_peak(DType::f32, Attribute::probed_f32_flops);
+  if (has_bf16) add_peak(DType::bf16, Attribute::probed_bf16_flops);
+
   const Layer smallest("dense",
                        {{"batch", 1}, {"in_features", 1}, {"out_features", 1}, {"bias", 0}});
+  figures.launches_per_s.add(
+      1 / seconds_per_run(engine, arena, pool, Task{smallest}, 100, budget_s / 4));
+}
 
-  double f32 = 0, bf16 = 0, launch_s = 1, memory = 0, streamed = 0;
-  std::map<std::size_t, double> cached;  // by size
-  for (int round = 0; round < rounds; ++round) {
-    for (const Layer& layer : {product, convolution}) {
-      f32 = std::max(f32, best_flops(engine, arena, pool, layer, DType::f32, budget_s));
-      if (has_bf16)
-        bf16 = std::max(bf16, best_flops(engine, arena, pool, layer, DType::bf16, budget_s));
-    }
-    {
-      Flush flush;
-      const CaseContext context{engine, arena, pool, flush, 1e18};
-      const auto prepared = prepare_case(context, Task{smallest}, 1);
-      launch_s = std::min(launch_s, best_of(budget_s / 4, 10, [&] { prepared->run(100); }) / 100);
-    }
-    arena.reset(memory_probe_bytes);
-    const std::span<std::uint64_t> words(
-        static_cast<std::uint64_t*>(arena.take(memory_probe_bytes)),
-        memory_probe_bytes / sizeof(std::uint64_t));
-    const std::span<float> values(reinterpret_cast<float*>(words.data()), 2 * words.size());
-    if (round == 0) {
+void probe_memory(Arena& arena, double budget_s, Figures& figures) {
+  const std::size_t size = memory_probe_bytes();
+  arena.reset(size);
+  const std::span<std::uint64_t> words(static_cast<std::uint64_t*>(arena.take(size)),
+                                       size / sizeof(std::uint64_t));
+  const std::span<float> values(reinterpret_cast<float*>(words.data()), 2 * words.size());
+  if (figures.curve.empty()) {
 #pragma omp parallel for schedule(static)
-      for (std::size_t i = 0; i < words.size(); ++i) words[i] = 0x3F8000003F800000;  // 1.0F, twice
-    }
-    memory = std::max(memory, memory_rate(words, budget_s));
-    streamed = std::max(streamed, triad_rate(values, budget_s));
-    for (std::size_t bytes = threads * 32 * 1024; bytes < effective_cache_limit; bytes *= 2) {
-      double& best = cached[bytes];
-      best = std::max(best, read_rate(words.first(bytes / sizeof(std::uint64_t)),
-                                      std::max<std::size_t>(1, 4 * mib / bytes), budget_s / 8));
-    }
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = 0x3F8000003F800000;  // 1.0F, twice
+  }
+  const double read = memory_rate(words, budget_s);
+  figures.reads.add(read);
+  figures.rates[Attribute::probed_bandwidth_bytes_per_s].add(
+      std::max(read, triad_rate(values, budget_s)));
+  figures.rates[Attribute::probed_host_link_bytes_per_s].add(copy_rate(values, budget_s));
+
+  BandwidthCurve curve;
+  double fastest = 0;
+  for (std::size_t bytes = team_size() * 32 * 1024; bytes <= size; bytes *= 2) {
+    const double rate = read_rate(words.first(bytes / sizeof(std::uint64_t)), budget_s / 8);
+    curve[static_cast<double>(bytes)] = rate;
+    figures.curve[static_cast<double>(bytes)].add(rate);
+    fastest = std::max(fastest, rate);
+  }
+  figures.cache_bytes.push_back(effective_cache_bytes(curve, read));
+  figures.rates[Attribute::probed_cache_bandwidth_bytes_per_s].add(fastest);
+}
+
+}  // namespace
+
+double effective_cache_bytes(const BandwidthCurve& curve, double memory_bytes_per_s) {
+  const double limit = 1.6 * memory_bytes_per_s;
+  // From the largest down: a dip among the smaller ones is no end of the caches.
+  const auto fast = std::find_if(curve.rbegin(), curve.rend(),
+                                 [&](const auto& point) { return point.second >= limit; });
+  if (fast == curve.rend()) return curve.begin()->first;
+  const auto slow = fast.base();
+  if (slow == curve.end()) return fast->first;
+  const double share = std::log(fast->second / limit) / std::log(fast->second / slow->second);
+  return fast->first * std::pow(slow->first / fast->first, share);
+}
+
+ProbeReport probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& pool,
+                         bool has_bf16, double budget_s, const std::function<void()>& after_round,
+                         Device& device) {
+  // Short pieces, since a neighbour or another process disturbs for some hundred milliseconds, and
+  // several rounds, so that not all of them are: a disturbed limit is one that honest rows exceed.
+  constexpr double piece_s = 0.08;
+  constexpr int min_rounds = 3;
+  Figures figures;
+  ProbeReport report;
+  const double begin = seconds_now();
+  while (report.rounds < min_rounds || seconds_now() - begin < budget_s) {
+    probe_arithmetic(engine, arena, pool, has_bf16, piece_s, figures);
+    probe_memory(arena, piece_s, figures);
+    ++report.rounds;
+    if (after_round) after_round();
   }
 
-  device.set(Attribute::probed_f32_flops, f32);
-  if (has_bf16) device.set(Attribute::probed_bf16_flops, bf16);
-  device.set(Attribute::probed_launch_latency_s, launch_s);
-  device.set(Attribute::probed_bandwidth_bytes_per_s, std::max(memory, streamed));
-  double cache = 0;
-  std::size_t effective = effective_cache_limit;
-  for (const auto& [bytes, rate] : cached) cache = std::max(cache, rate);
-  // From the largest down: the smallest size that is served more nearly at memory's rate than at a
-  // last-level cache's, which is two times faster or more. In between the answer would change from
-  // probe to probe, and with it the flush and every cold time.
-  for (auto size = cached.rbegin(); size != cached.rend() && size->second < 1.6 * memory; ++size) {
-    effective = size->first;
+  for (const auto& [attribute, series] : figures.rates) {
+    device.set(attribute, series.best());
+    report.spread[attribute] = series.spread();
   }
-  device.set(Attribute::probed_cache_bandwidth_bytes_per_s, cache);
-  device.set(Attribute::probed_cache_bytes, static_cast<double>(effective));
+  device.set(Attribute::probed_launch_latency_s, 1 / figures.launches_per_s.best());
+  report.spread[Attribute::probed_launch_latency_s] = figures.launches_per_s.spread();
+  BandwidthCurve curve;
+  for (const auto& [bytes, series] : figures.curve) {
+    curve[bytes] = series.best();
+    report.curve_spread[bytes] = series.spread();
+  }
+  const double cache_bytes = effective_cache_bytes(curve, figures.reads.best());
+  device.set(Attribute::probed_cache_bytes, cache_bytes);
+  report.spread[Attribute::probed_cache_bytes] =
+      std::abs(1 - median(figures.cache_bytes) / cache_bytes);
+  device.set_bandwidth_curve(std::move(curve));
+  return report;
 }
 
 std::string cpu_isa_name() {

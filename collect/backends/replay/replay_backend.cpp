@@ -183,7 +183,6 @@ class ReplayBackend final : public TimingBackend {
   std::string_view name() const override { return "replay"; }
   Protocol protocol() const override { return Protocol::virtual_clock; }
   const Device& device() const override { return device_; }
-  void probe(bool /*thorough*/) override {}  // a model is what its attributes say
   Environment environment() const override {
     return {{{"backend", "replay"},
              {"forecost", std::string(version)},
