@@ -190,7 +190,7 @@ void describe_reduce(Recipe& recipe, const Task& task) {
           {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}}));
     } else {
       recipe.run(with_type(
-          task.dtype, [&]<class T>() { return forward_action<T>(shape.operation, own, x, y); }));
+          task.dtype, [&]<class T>() { return forward_action<T>(shape.operation, s, x, y); }));
     }
     return;
   }
