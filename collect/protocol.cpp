@@ -12,6 +12,8 @@
 #include "core/statistics.hpp"
 #include "core/stop.hpp"
 #include "core/units.hpp"
+#include "data/operators/conv2d.hpp"
+#include "data/operators/pool2d.hpp"
 
 namespace forecost {
 namespace {
@@ -143,8 +145,18 @@ class Session {
 };
 
 bool steps_over_input(const Layer& layer) {
-  return layer.has("stride_h") && (layer["stride_h"] > layer["kernel_h"] * layer["dilation_h"] ||
-                                   layer["stride_w"] > layer["kernel_w"] * layer["dilation_w"]);
+  const auto steps_over = [](const WindowSide& h, const WindowSide& w) {
+    return h.stride > h.kernel * h.dilation || w.stride > w.kernel * w.dilation;
+  };
+  if (&layer.op() == &conv2d_operator) {
+    const Conv2dShape s = conv2d_shape(layer);
+    return steps_over(s.vertical(), s.horizontal());
+  }
+  if (&layer.op() == &pool2d_operator) {
+    const Pool2dShape s = pool2d_shape(layer);
+    return steps_over(s.vertical(), s.horizontal());
+  }
+  return false;
 }
 
 void refuse(Measurement& row, Status status, std::string reason) {

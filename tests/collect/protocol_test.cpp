@@ -284,6 +284,19 @@ TEST(Plausibility, IsJudgedByASecondProbe) {
   EXPECT_EQ(status(flops / 1e-3), Status::ok);
 }
 
+// Nor is read what a window steps over: one element in 4 x 4 of this.
+TEST(Plausibility, DoesNotCountInputThatIsSteppedOver) {
+  Device device;
+  device.set(Attribute::probed_bandwidth_bytes_per_s, 1e9);
+  const std::string image = "batch=1 channels=100 in_h=400 in_w=400 mode=max kernel_h=";  // 64 MB
+  const auto pool = [&](const std::string& rest) {
+    return Task{Layer::parse("pool2d " + image + rest)};
+  };
+  EXPECT_FALSE(plausible(pool("4 kernel_w=4 stride_h=4 stride_w=4"), 10e-3, device));
+  EXPECT_TRUE(plausible(pool("1 kernel_w=1 stride_h=4 stride_w=4"), 10e-3, device));
+  EXPECT_FALSE(plausible({Layer::parse("dropout batch=16 features=1000000")}, 10e-3, device));
+}
+
 // A kernel may leave out the products with padding: 1 of 9 taps of this one meet the image.
 TEST(Plausibility, DoesNotCountPadding) {
   Device device;

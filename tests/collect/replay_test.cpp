@@ -40,6 +40,24 @@ TEST(Replay, every_shipped_device_answers_for_every_rank_in_turn) {
   EXPECT_EQ(static_cast<int>(uuids.size()), 2 * count);
 }
 
+TEST(Replay, every_operator_is_measured_in_every_pass) {
+  const auto backend = open("v100");
+  for (const Operator* op : operators()) {
+    if (op->family == Family::collective) continue;  // that takes several ranks
+    std::vector<std::int64_t> values;
+    for (const ParameterInfo& p : op->parameters) values.push_back(p.default_value.value_or(p.min));
+    for (const Pass pass : op->passes) {
+      const bool optimizes = pass == Pass::update || pass == Pass::training_step;
+      const Task task{Layer::of_values(*op, values), pass, DType::f32,
+                      optimizes ? Optimizer::adam : Optimizer::none};
+      const auto row = measure(*backend, task, {}, 1);
+      ASSERT_TRUE(row);
+      EXPECT_EQ(row->status, Status::ok) << op->name << " " << name_of(pass) << ": " << row->reason;
+      EXPECT_GT(row->time.median_s, 0) << op->name << " " << name_of(pass);
+    }
+  }
+}
+
 TEST(Replay, a_faster_device_is_faster_and_the_clock_is_virtual) {
   const auto k80 = open("k80:noise=0"), h100 = open("h100:noise=0");
   const auto slow = measure(*k80, dense_task(4096), {}, 1);
