@@ -92,7 +92,9 @@ Device described_by(const Device& named, const Device& here, const std::string& 
   return device;
 }
 
-std::string doubt(double spread) { return spread > doubtful ? "doubtful" : ""; }
+std::string doubt(const ProbeReport& report, double spread) {
+  return spread > doubtful || report.rounds < ProbeReport::enough_rounds ? "doubtful" : "";
+}
 
 /// For people: what was found beside what the device is said to have.
 std::string tables_of(const Device& device, const ProbeReport& report) {
@@ -107,14 +109,16 @@ std::string tables_of(const Device& device, const ProbeReport& report) {
     figures.add({std::string(name_of(probed)), format_attribute(probed, nominal),
                  format_attribute(probed, device[probed]),
                  std::isnan(nominal) ? "-" : format_percent(device[probed] / nominal, 0),
-                 known ? format_percent(spread->second) : "-", known ? doubt(spread->second) : ""});
+                 known ? format_percent(spread->second) : "-",
+                 known ? doubt(report, spread->second) : ""});
   }
   TextTable curve({">working set", ">bandwidth", ">spread", ""});
   for (const auto& [bytes, bytes_per_s] : device.bandwidth_curve()) {
     const auto spread = report.curve_spread.find(bytes);
     const bool known = spread != report.curve_spread.end();
     curve.add({format_bytes(bytes), format_si(bytes_per_s, "B/s"),
-               known ? format_percent(spread->second) : "-", known ? doubt(spread->second) : ""});
+               known ? format_percent(spread->second) : "-",
+               known ? doubt(report, spread->second) : ""});
   }
   return figures.str() + (curve.empty() ? "" : "\n" + curve.str());
 }
@@ -125,13 +129,13 @@ std::string file_of(const Device& device, const ProbeReport& report, double seco
   const auto now =
       std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
   std::string text = fmt::format(
-      "{}, {:%Y-%m-%dT%H:%M:%SZ}, forecost {}:\n# {} rounds in {:.0f} s, {} at once on this host. "
+      "{}, {:%Y-%m-%dT%H:%M:%SZ}, forecost {}:\n# {} in {:.0f} s, {} at once on this host. "
       "The best round counts; the median one was below it by\n",
-      first_line, fmt::gmtime(now), version, report.rounds, seconds,
+      first_line, fmt::gmtime(now), version, format_counted(report.rounds, "round"), seconds,
       format_counted(ranks_of_host, "device"));
   for (const auto& [attribute, spread] : report.spread) {
     text += fmt::format("#   {:<36} {:>7} {}\n", name_of(attribute), format_percent(spread),
-                        doubt(spread));
+                        doubt(report, spread));
     text.erase(text.find_last_not_of(" \n") + 1) += "\n";
   }
   return text + device_toml(device);
@@ -163,7 +167,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       ("device", po::value<std::string>(), "a shipped device or device file: class, name and nominal figures")
       ("backend", po::value<std::string>()->default_value("auto"), "auto, cpu")
       ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
-      ("seconds", po::value<double>()->default_value(thorough_probe_s), "to spend, at most 50; three rounds at least");
+      ("seconds", po::value<double>()->default_value(thorough_probe_s), "to spend, at most 50; three rounds at least, or 10 s");
   // clang-format on
   po::variables_map values;
   bool asked_for_help = false;
@@ -239,8 +243,9 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
         named ? described_by(*named, backend->device(), values["device"].as<std::string>())
               : backend->device();
     file = file_of(device, report, seconds, group.neighbours(world.rank()) + 1);
-    tables = fmt::format("{} ({}): {} rounds in {:.0f} s\n\n{}\n", device.device_class, device.name,
-                         report.rounds, seconds, tables_of(device, report));
+    tables =
+        fmt::format("{} ({}): {} in {:.0f} s\n\n{}\n", device.device_class, device.name,
+                    format_counted(report.rounds, "round"), seconds, tables_of(device, report));
   }
   const auto first_of = [](const std::vector<std::string>& texts) {
     return *std::find_if(texts.begin(), texts.end(), [](const auto& t) { return !t.empty(); });

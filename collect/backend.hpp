@@ -78,6 +78,8 @@ struct ProbeReport {
   std::map<Attribute, double> spread;
   std::map<double, double> curve_spread;  ///< of the bandwidth curve, by working set in bytes
   int rounds = 0;                         ///< 0: this backend has nothing to probe
+  /// Of fewer, no spread can be told: all figures are doubtful.
+  static constexpr int enough_rounds = 3;
 };
 /// What a probe before a sweep may take, and one for its own sake, in seconds.
 inline constexpr double brief_probe_s = 2, thorough_probe_s = 40;
@@ -99,8 +101,8 @@ class TimingBackend {
   virtual Protocol protocol() const = 0;
   virtual const Device& device() const = 0;
   /// Sets the probed attributes of device() (peak per dtype, bandwidths, caches, latency) and its
-  /// bandwidth curve. Ends with the round in which `budget_s` are spent, but not before the third;
-  /// calls `after_round` between them.
+  /// bandwidth curve, in as many rounds as fit into `budget_s`, but at least three unless those
+  /// take longer than 10 s; calls `after_round` after each.
   virtual ProbeReport probe(double /*budget_s*/,
                             const std::function<void()>& /*after_round*/ = {}) {
     return {};

@@ -27,8 +27,9 @@ TEST(Probe, SetsWhatItFindsAndTellsTheSpread) {
   ASSERT_NE(backend, nullptr);
   int rounds = 0;
   const ProbeReport report = backend->probe(0, [&] { ++rounds; });
-  EXPECT_EQ(report.rounds, 3);
-  EXPECT_EQ(rounds, 3);
+  EXPECT_GE(report.rounds, 1);  // three, unless this machine is very busy
+  EXPECT_LE(report.rounds, ProbeReport::enough_rounds);
+  EXPECT_EQ(rounds, report.rounds);
   const Device& device = backend->device();
   for (const Attribute attribute :
        {Attribute::probed_f32_flops, Attribute::probed_bandwidth_bytes_per_s,

@@ -6,7 +6,7 @@ import tomllib
 
 from harness import MAPPING, PROGRAM, MPIEXEC, ProgramTest
 
-# Three rounds; its figures are rough, but all there.
+# Three rounds, unless the machine is very busy; its figures are rough, but all there.
 BRIEF = ("--seconds", "0.1")
 
 
@@ -37,7 +37,7 @@ class Probe(ProgramTest):
         self.assertEqual(max(rate for _, rate in curve), device["probed_cache_bandwidth_bytes_per_s"])
         # Its comments say how it came about.
         head = file.read_text().split("\nname")[0]
-        self.assertIn("3 rounds", head)
+        self.assertRegex(head, r"[123] rounds? in")
         self.assertIn("1 device at once", head)
         self.assertIn("probed_f32_flops", head)
 

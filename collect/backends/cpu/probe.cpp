@@ -268,16 +268,22 @@ ProbeReport probe_device(const dnnl::engine& engine, Arena& arena, const RandomP
   // Short pieces, since a neighbour or another process disturbs for some hundred milliseconds, and
   // several rounds, so that not all of them are: a disturbed limit is one that honest rows exceed.
   constexpr double piece_s = 0.08;
-  constexpr int min_rounds = 3;
   Figures figures;
   ProbeReport report;
   const double begin = seconds_now();
-  while (report.rounds < min_rounds || seconds_now() - begin < budget_s) {
+  double elapsed_s = 0, round_s = 0;
+  // Three at least, unless the machine is so busy that even these take long.
+  constexpr double patience_s = 10;
+  do {
     probe_arithmetic(engine, arena, pool, has_bf16, piece_s, figures);
     probe_memory(arena, piece_s, figures);
     ++report.rounds;
     if (after_round) after_round();
-  }
+    const double now_s = seconds_now() - begin;
+    round_s = now_s - elapsed_s;
+    elapsed_s = now_s;
+  } while (elapsed_s + round_s <= budget_s ||
+           (report.rounds < ProbeReport::enough_rounds && elapsed_s < patience_s));
 
   for (const auto& [attribute, series] : figures.rates) {
     device.set(attribute, series.best());

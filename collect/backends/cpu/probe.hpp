@@ -10,8 +10,8 @@
 namespace forecost::cpu {
 
 /// What this device reaches, set as its probed attributes and bandwidth curve. Round after round,
-/// at least three and until `budget_s` are spent, each figure is taken anew; its best round counts,
-/// since whatever disturbs a round only lowers it.
+/// as many as fit into `budget_s` and normally three at least, each figure is taken anew; its best
+/// round counts, since whatever disturbs a round only lowers it.
 /// - Matrix peaks: the better of an inner product and a convolution of about a millisecond.
 /// - Memory bandwidth: the better of reading and of STREAM's triad, far beyond the caches.
 /// - The curve: every thread reads its own part again and again; its maximum is the cache
