@@ -53,7 +53,8 @@ struct CaseInfo {
   std::string implementation;
   double memory_bytes = 0, workspace_bytes = 0;
   double flush_bytes = 0;  ///< what make_cold touches
-  double allocate_s = 0, plan_s = 0, reorder_s = 0;
+  double allocate_s = 0, plan_s = 0;
+  double reorder_s = Conditions::nan;  ///< of weights; NaN where there is nothing to reorder
   std::uint64_t seed = 0;
 };
 

@@ -201,7 +201,6 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
     row.checksum = times.checksum;
     row.stop_reason = times.stop_reason;
     row.runs_per_sample = times.runs_per_sample;
-    row.retakes = times.retakes;
     row.foreign_share = times.conditions.foreign_share;
     row.clock_hz = times.conditions.clock_hz;
     row.temperature_k = times.conditions.temperature_k;
@@ -230,6 +229,11 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
   if (verdict.status == Status::implausible) {
     prepared.reset();
     if (backend.confirm_limits()) verdict = plausibility(row, backend.device());
+  }
+  if (times.retakes > 0) {
+    verdict.reason +=
+        fmt::format("{}{} throttled and taken again", verdict.reason.empty() ? "" : "; ",
+                    format_counted(static_cast<double>(times.retakes), "sample"));
   }
   refuse(row, verdict.status, verdict.reason);
 }

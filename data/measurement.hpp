@@ -82,7 +82,6 @@ struct Measurement {
   std::uint64_t seed = 0;                   ///< of the operands' values
   double checksum = TimingSummary::nan;     ///< of the result
   double started_unix_s = TimingSummary::nan;
-  std::int64_t retakes = 0;  ///< throttled samples that were taken again
   /// Of the time of sampling, what other programs took from the most disturbed part of the device.
   double foreign_share = TimingSummary::nan;
   double clock_hz = TimingSummary::nan,  ///< while sampling, as the device tells

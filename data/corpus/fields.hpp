@@ -50,7 +50,6 @@ void for_each_field(Visit visit) {
   visit("seed", "", [](auto& row) -> auto& { return row.seed; });
   visit("checksum", "", [](auto& row) -> auto& { return row.checksum; });
   visit("started_unix_s", "s", [](auto& row) -> auto& { return row.started_unix_s; });
-  visit("retakes", "", [](auto& row) -> auto& { return row.retakes; });
   visit("foreign_share", "", [](auto& row) -> auto& { return row.foreign_share; });
   visit("clock_hz", "Hz", [](auto& row) -> auto& { return row.clock_hz; });
   visit("temperature_k", "K", [](auto& row) -> auto& { return row.temperature_k; });
@@ -67,11 +66,14 @@ void visit_fields(Row& row, Visit visit) {
       [&](const char* name, const char* units, auto get) { visit(name, units, get(row)); });
 }
 
-/// Fields that most devices and all imported tables know nothing of: a group has such a column only
-/// where a row has more than the default, since readers of netCDF slow down with each column.
+/// Fields of which most rows know nothing: a group has such a column only where a row has more than
+/// the default, since readers of netCDF slow down with each column. A GPU tells clock, temperature
+/// and power; a CPU has reorders, others' share and perhaps a clock; only an imported row has a
+/// line, only a collective a group.
 constexpr bool is_sparse(std::string_view field) {
-  return field == "group_id" || field == "retakes" || field == "foreign_share" ||
-         field == "clock_hz" || field == "temperature_k" || field == "power_w";
+  return field == "group_id" || field == "source_line" || field == "reorder_s" ||
+         field == "foreign_share" || field == "clock_hz" || field == "temperature_k" ||
+         field == "power_w";
 }
 
 /// What a field is called in corpora of schema version 1, and journals of that time.

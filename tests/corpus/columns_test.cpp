@@ -1,3 +1,5 @@
+#include <cmath>
+#include <filesystem>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -6,6 +8,7 @@
 #include "data/corpus/corpus.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/records.hpp"
+#include "data/h5/h5.hpp"
 #include "tests/card.hpp"
 
 namespace forecost {
@@ -21,6 +24,31 @@ TEST(Columns, NoParameterHasTheNameOfAnotherColumnOfItsGroup) {
           << op->name << ": " << parameter.name;
     }
   }
+}
+
+// A field that hardly any row knows costs readers nothing, and is there as soon as one row has it.
+TEST(Columns, SparseOnesAreThereWhereARowKnowsThem) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "sparse_columns_test.h5";
+  const auto columns = [&](const Corpus& corpus) {
+    write_corpus(corpus, file);
+    const auto names = h5::File::open(file).group("conv2d").datasets();
+    return std::set<std::string>(names.begin(), names.end());
+  };
+  Corpus corpus;
+  corpus.rows = {Measurement{.task = unusual_task()}, Measurement{.task = unusual_task()}};
+  corpus.rows[1].replicate = 1;
+  const auto without = columns(corpus);
+  EXPECT_TRUE(std::isnan(read_corpus(file).rows[0].power_w));
+  visit_fields(corpus.rows[0], [&](const char* name, const char*, const auto&) {
+    EXPECT_EQ(without.contains(name), !is_sparse(name)) << name;
+  });
+  corpus.rows[1].power_w = 250;
+  auto with = columns(corpus);
+  EXPECT_EQ(with.erase("power_w"), 1U);
+  EXPECT_EQ(with, without);
+  const Corpus read = read_corpus(file);
+  EXPECT_TRUE(std::isnan(read.rows[0].power_w));
+  EXPECT_EQ(read.rows[1].power_w, 250);
 }
 
 TEST(Columns, JournalsOfBeforeKeepTheirSampleCounts) {
