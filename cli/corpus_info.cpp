@@ -9,6 +9,7 @@
 #include "core/table.hpp"
 #include "core/units.hpp"
 #include "data/corpus/corpus.hpp"
+#include "data/corpus/repeats.hpp"
 
 namespace forecost::cli {
 namespace {
@@ -34,7 +35,7 @@ void print_info(const Corpus& corpus, const fs::path& file) {
   for (const Measurement& row : corpus.rows) {
     const std::string status(name_of(row.status));
     ++statuses[status];
-    if (row.status != Status::ok) ++reasons[{status, row.reason}];
+    if (row.status != Status::ok || !row.reason.empty()) ++reasons[{status, row.reason}];
     ++counts[{std::string(row.task.layer.op().name), std::string(name_of(row.task.pass))}][status];
     ++rows_of_class[row.device_class];
   }
@@ -89,6 +90,7 @@ void print_info(const Corpus& corpus, const fs::path& file) {
     tell("environment", environment.id(), environment.facts);
   }
   for (const auto& group : corpus.groups) tell("group", group.id(), group.facts);
+  std::cout << find_repeats(corpus.rows).text();
   for (const SweepRecord& sweep : corpus.sweeps) {
     std::cout << fmt::format("sweep {}: {}\n", sweep.id, sweep.name);
   }

@@ -1,8 +1,12 @@
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <iostream>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include "cli/verb.hpp"
 #include "collect/collector.hpp"
@@ -63,6 +67,36 @@ std::string resume_command(const World& world, const std::vector<std::string>& a
   return command + (resumes ? "" : " --resume");
 }
 
+/// Replaces this process by a new one of the same command that goes on with what is left of its
+/// limits: what a broken device has left in this one goes with it. Returns only if it cannot.
+void restart(const std::vector<std::string>& arguments, const CollectOptions& collecting,
+             double elapsed_s, double spent_device_s) {
+  std::vector<std::string> words{"forecost", "collect"};
+  for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+    if (*word == "--resume" || word->starts_with("--time-limit=") || word->starts_with("--budget="))
+      continue;
+    if (*word == "--time-limit" || *word == "--budget") {
+      ++word;
+      continue;
+    }
+    words.push_back(*word);
+  }
+  words.emplace_back("--resume");
+  if (std::isfinite(collecting.time_limit_s)) {
+    words.push_back(fmt::format("--time-limit={}", collecting.time_limit_s - elapsed_s));
+  }
+  if (std::isfinite(collecting.budget_device_s)) {
+    words.push_back(
+        fmt::format("--budget={}", (collecting.budget_device_s - spent_device_s) / 3600));
+  }
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::cout.flush();
+  spdlog::default_logger()->flush();
+  ::execv("/proc/self/exe", argv.data());
+}
+
 ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   po::options_description options;
   // clang-format off
@@ -72,7 +106,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       ("replay", po::value<std::string>()->default_value(""),
        "implies --backend replay: what to play, a comma-separated list given to ranks in turn: "
        "shipped devices, device files, a corpus.h5, or none for a rank without a device; each with "
-       "options such as v100:noise=0.05:fail=0.1 (also unsupported, throttle, kill, crash, real_delay_s)")
+       "options such as v100:noise=0.05:fail=0.1 (docs/measuring.md lists them)")
       ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
       ("dedicated-manager", "rank 0 measures nothing: it hands out work and merges")
       ("shard", po::value<std::string>()->default_value("1/1"), "i/n: the i-th of n parts")
@@ -139,7 +173,16 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     show_plan(world, collecting, std::cout);
     return ExitCode::done;
   }
-  return collect(world, collecting, std::cout);
+  const auto begin = std::chrono::steady_clock::now();
+  const CollectResult result = collect(world, collecting, std::cout);
+  const double elapsed_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (result.restart && elapsed_s < collecting.time_limit_s &&
+      result.device_s < collecting.budget_device_s) {
+    restart(arguments, collecting, elapsed_s, result.device_s);
+  }
+  if (result.restart) spdlog::warn("stopped early; go on with: {}", collecting.resume_command);
+  return result.code;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -20,18 +21,20 @@
 #include "collect/backend.hpp"
 #include "collect/device_group.hpp"
 #include "collect/in_flight.hpp"
+#include "collect/measurer.hpp"
 #include "collect/probe_all_reduce.hpp"
-#include "collect/protocol.hpp"
 #include "collect/sweep.hpp"
 #include "core/hash.hpp"
 #include "core/log.hpp"
 #include "core/progress.hpp"
+#include "core/random.hpp"
 #include "core/stop.hpp"
 #include "core/table.hpp"
 #include "core/units.hpp"
 #include "core/version.hpp"
 #include "data/corpus/journal.hpp"
 #include "data/corpus/merge.hpp"
+#include "data/corpus/repeats.hpp"
 #include "mpi/agree.hpp"
 #include "mpi/scheduler.hpp"
 
@@ -51,12 +54,11 @@ double seconds_since(Clock::time_point start) {
 constexpr double tolerated_failures = 0.01;
 /// Merging takes at most this share of the time.
 constexpr double merge_share = 0.05;
-/// A task whose process died this often while measuring it is given up as `crashed`. Once may have
-/// been chance: a kill from outside, memory that another program took.
-constexpr int deadly = 2;
-/// Clocks sink after this long without work, and need this long to rise again.
-constexpr double idle_s = 1, ramp_s = 0.5;
-
+/// No warning of other programs for this many shared rows, or this share of all.
+constexpr std::int64_t few_shared = 5;
+constexpr double few_shared_share = 0.01;
+/// A reference that changed by more than this is told.
+constexpr double drift_told = 0.05;
 DeviceRequest request_of(const World& world, const CollectOptions& options, std::uint64_t seed) {
   return {options.cores, world.local_rank(), world.local_size(),
           world.rank(),  world.size(),       options.replay,
@@ -81,98 +83,18 @@ Plan plan_of(const CollectOptions& options) {
   return plan;
 }
 
-/// How the devices spent their time.
-struct Duty {
-  double sampling_s = 0;      ///< in samples and the flushes that they need
-  double busy_s = 0;          ///< in tasks, on the device's own clock
-  bool virtual_time = false;  ///< that clock says nothing of real time
+/// Names a planned measurement in what earlier launches have left.
+std::string planned_key(const Task& task, std::string_view device_class, std::int64_t replicate) {
+  return fmt::format("{} {}", replicate, task_key(task, device_class));
+}
+
+struct Finished {
+  std::unordered_map<std::string, Status> statuses;  ///< by planned key
+  std::int64_t next_reference_replicate = first_reference_replicate;
 };
 
-/// This rank's part in the run: it measures, journals and only then reports.
-class Measurer {
- public:
-  Measurer(const Plan& plan, TimingBackend& backend, InFlight& in_flight, const fs::path& journal,
-           const Run& run, int neighbours, std::set<std::string> given_up)
-      : plan_(plan),
-        backend_(backend),
-        in_flight_(in_flight),
-        journal_(journal),
-        environment_(backend.environment()),
-        run_id_(run.id),
-        neighbours_(neighbours),
-        given_up_(std::move(given_up)) {
-    journal_.append(run);
-    journal_.append(SweepRecord{plan.sweep_id, plan.name, plan.sweep_text});
-    journal_.append(environment_);
-    record_device();
-  }
-
-  std::optional<TaskReport> execute(std::int64_t index) {
-    const Task& task = plan_.tasks[static_cast<std::size_t>(index)];
-    const std::string text = task_text(task);
-    spdlog::debug("task {}: {}", index, text);
-    if (!worked_ || seconds_since(last_end_) > idle_s) backend_.spin(ramp_s);
-    const double begin_s = backend_.now_s();
-    const Clock::time_point begin = Clock::now();
-    const std::string key = task_key(task, backend_.device().device_class);
-    std::optional<Measurement> row;
-    if (given_up_.contains(key)) {
-      row = begin_row(backend_, task);
-      row->status = Status::crashed;
-      row->reason = fmt::format("its process died {} times while measuring it", deadly);
-    } else {
-      in_flight_.begin(key);
-      row = measure(backend_, task, plan_.rules, hash64(text) ^ plan_.seed);
-      in_flight_.end();
-    }
-    last_end_ = Clock::now();
-    worked_ = true;
-    if (!row) return std::nullopt;
-    record_device();
-    row->environment_id = environment_.id();
-    row->run_id = run_id_;
-    row->concurrent_ranks = neighbours_;
-    journal_.append(*row);
-    if (row->status != Status::ok) {
-      spdlog::debug("task {}: {}: {}", index, name_of(row->status), row->reason);
-    }
-    const double device_s = backend_.now_s() - begin_s;
-    busy_s_ += device_s;
-    if (!std::isnan(row->sampling_s)) sampling_s_ += row->sampling_s;
-    return TaskReport{seconds_since(begin), device_s, static_cast<int>(row->status)};
-  }
-
-  /// Its limits change where a second probe found larger ones.
-  void record_device() {
-    if (backend_.device() == recorded_device_) return;
-    journal_.append(backend_.device());
-    recorded_device_ = backend_.device();
-  }
-
-  void sync() { journal_.sync(); }
-  Duty duty() const {
-    return {sampling_s_, busy_s_, backend_.protocol() == Protocol::virtual_clock};
-  }
-
- private:
-  const Plan& plan_;
-  TimingBackend& backend_;
-  InFlight& in_flight_;
-  Journal journal_;
-  const Environment environment_;
-  const std::string run_id_;
-  const int neighbours_;
-  const std::set<std::string> given_up_;  ///< task keys
-  Device recorded_device_;
-  Clock::time_point last_end_;
-  bool worked_ = false;
-  double busy_s_ = 0, sampling_s_ = 0;
-};
-
-/// What earlier launches have finished: the status by task key. corpus.h5 may hold rows whose
-/// journals are gone.
-std::unordered_map<std::string, Status> finished_tasks(const fs::path& directory,
-                                                       const std::set<Status>& retry) {
+/// What earlier launches have finished. corpus.h5 may hold rows whose journals are gone.
+Finished finished_tasks(const fs::path& directory, const std::set<Status>& retry) {
   Corpus known = read_journals(directory);
   const fs::path file = directory / "corpus.h5";
   if (fs::exists(file)) {
@@ -184,13 +106,19 @@ std::unordered_map<std::string, Status> finished_tasks(const fs::path& directory
       spdlog::warn("{}; going on from the journals", error.what());
     }
   }
-  std::unordered_map<std::string, Status> finished;
+  Finished finished;
   for (const Measurement& row : known.rows) {
-    if (row.replicate != 0) continue;
-    const auto [place, is_new] = finished.emplace(task_key(row.task, row.device_class), row.status);
-    if (!is_new && row.status == Status::ok) place->second = Status::ok;
+    if (row.replicate >= first_reference_replicate) {
+      finished.next_reference_replicate =
+          std::max(finished.next_reference_replicate, row.replicate + 1);
+      continue;
+    }
+    const auto [place, is_new] = finished.statuses.emplace(
+        planned_key(row.task, row.device_class, row.replicate), row.status);
+    // Of two failures the later counts: what was disturbed may have been measured again.
+    if (!is_new && place->second != Status::ok) place->second = row.status;
   }
-  std::erase_if(finished, [&](const auto& task) { return retry.contains(task.second); });
+  std::erase_if(finished.statuses, [&](const auto& task) { return retry.contains(task.second); });
   return finished;
 }
 
@@ -198,35 +126,52 @@ std::unordered_map<std::string, Status> finished_tasks(const fs::path& directory
 struct Remaining {
   std::vector<ClassQueue> queues;
   std::set<std::string> given_up;  ///< task keys, one to a line where they travel
-  std::map<int, std::int64_t> outcomes;
+  std::int64_t next_reference_replicate = first_reference_replicate;
+  Outcomes outcomes;
   std::int64_t done = 0;
 };
 
-Remaining remaining_tasks(const Plan& plan, const DeviceGroup& group,
-                          const std::unordered_map<std::string, Status>& finished,
+/// The tasks in the order in which a pass measures them: each in another shuffle than the one
+/// before, so that what disturbs a task's neighbours in one does not in the next.
+std::vector<std::size_t> order_of_pass(const Plan& plan, std::int64_t replicate) {
+  std::vector<std::size_t> order(plan.tasks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (replicate > 0) {
+    Random(plan.seed, hash64(fmt::format("order {}", replicate))).shuffle(order);
+  }
+  return order;
+}
+
+Remaining remaining_tasks(const Plan& plan, const DeviceGroup& group, const Finished& finished,
                           const std::map<std::string, int>& deaths) {
   Remaining remaining;
+  remaining.next_reference_replicate = finished.next_reference_replicate;
   for (const Device& device : group.classes()) {
     ClassQueue queue{device.device_class, {}};
     std::vector<QueuedTask> last;
-    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
-      const Task& task = plan.tasks[i];
-      auto* tasks = &queue.tasks;
-      if (!finished.empty() || !deaths.empty()) {
-        const std::string key = task_key(task, device.device_class);
-        const auto found = finished.find(key);
-        if (const auto died = deaths.find(key); died != deaths.end() && found == finished.end()) {
-          tasks = &last;  // what may kill this launch too comes when all else is done
-          if (died->second >= deadly) remaining.given_up.insert(key);
+    for (std::int64_t replicate = 0; replicate < plan.rules.replicates; ++replicate) {
+      for (const std::size_t i : order_of_pass(plan, replicate)) {
+        const Task& task = plan.tasks[i];
+        auto* tasks = &queue.tasks;
+        if (!finished.statuses.empty()) {
+          const auto found =
+              finished.statuses.find(planned_key(task, device.device_class, replicate));
+          if (found != finished.statuses.end()) {
+            ++remaining.outcomes[static_cast<int>(found->second)];
+            ++remaining.done;
+            continue;
+          }
         }
-        if (found != finished.end()) {
-          ++remaining.outcomes[static_cast<int>(found->second)];
-          ++remaining.done;
-          continue;
+        if (!deaths.empty()) {
+          const std::string key = task_key(task, device.device_class);
+          if (const auto died = deaths.find(key); died != deaths.end()) {
+            tasks = &last;  // what may kill this launch too comes when all else is done
+            if (died->second >= deadly) remaining.given_up.insert(key);
+          }
         }
+        tasks->push_back(
+            {index_of(plan, {i, replicate}), expected_measuring_s(task, device, plan.rules)});
       }
-      tasks->push_back(
-          {static_cast<std::int64_t>(i), expected_measuring_s(task, device, plan.rules)});
     }
     queue.tasks.insert(queue.tasks.end(), last.begin(), last.end());
     remaining.queues.push_back(std::move(queue));
@@ -234,7 +179,17 @@ Remaining remaining_tasks(const Plan& plan, const DeviceGroup& group,
   return remaining;
 }
 
-std::string outcomes_text(const std::map<int, std::int64_t>& outcomes) {
+void add(const Outcomes& other, Outcomes& sum) {
+  for (const auto& [status, count] : other) sum[status] += count;
+}
+
+std::int64_t count_of(const Outcomes& outcomes) {
+  std::int64_t count = 0;
+  for (const auto& outcome : outcomes) count += outcome.second;
+  return count;
+}
+
+std::string outcomes_text(const Outcomes& outcomes) {
   std::string text;
   for (const auto& [status, count] : outcomes) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count,
@@ -243,7 +198,7 @@ std::string outcomes_text(const std::map<int, std::int64_t>& outcomes) {
   return text;
 }
 
-std::int64_t failures_of(const std::map<int, std::int64_t>& outcomes) {
+std::int64_t failures_of(const Outcomes& outcomes) {
   std::int64_t failures = 0;
   for (const auto& [status, count] : outcomes) {
     if (counts_as_failure(static_cast<Status>(status))) failures += count;
@@ -262,11 +217,12 @@ class Watch {
   }
 
   void operator()(const ScheduleState& state) {
-    auto outcomes = before_.outcomes;
-    for (const auto& [status, count] : state.outcomes) outcomes[status] += count;
+    Outcomes outcomes = before_.outcomes;
+    add(state.outcomes, outcomes);
     outcomes.erase(static_cast<int>(Status::ok));
     progress_.update(static_cast<std::uint64_t>(before_.done + state.done),
                      outcomes_text(outcomes));
+    warn_of_others(state);
     const double interval_s = std::max(options_.merge_interval_s, merge_s_ / merge_share);
     if (seconds_since(last_merge_) < interval_s) return;
     const Clock::time_point begin = Clock::now();
@@ -284,12 +240,26 @@ class Watch {
   void finish() { progress_.finish(); }
 
  private:
+  /// Once, and only where it is more than a daemon's tick.
+  void warn_of_others(const ScheduleState& state) {
+    const auto found = state.outcomes.find(static_cast<int>(Status::shared));
+    if (told_of_others_ || found == state.outcomes.end()) return;
+    const double share = static_cast<double>(found->second) / static_cast<double>(state.done);
+    if (found->second <= few_shared || share < few_shared_share) return;
+    spdlog::warn(
+        "other programs take time on the device: {} of {} tasks so far ({}) were disturbed and "
+        "become status shared; 'forecost devices' tells what else runs",
+        format_count(static_cast<double>(found->second)),
+        format_count(static_cast<double>(state.done)), format_percent(share));
+    told_of_others_ = true;
+  }
+
   const CollectOptions& options_;
   const Remaining& before_;
   Progress progress_;
   Clock::time_point last_merge_ = Clock::now();
   double merge_s_ = 0;
-  bool told_of_conflicts_ = false;
+  bool told_of_conflicts_ = false, told_of_others_ = false;
 };
 
 const char* why_stopped(ScheduleEnd end) {
@@ -314,33 +284,60 @@ std::set<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Every rank learns what `root` knows.
-std::map<int, std::int64_t> broadcast_outcomes(const World& world,
-                                               const std::map<int, std::int64_t>& outcomes,
-                                               int root) {
+/// Over all ranks, on every rank.
+Outcomes sum_outcomes(const World& world, const Outcomes& own) {
   std::string text;
-  for (const auto& [status, count] : outcomes) text += fmt::format("{} {}\n", status, count);
-  std::istringstream lines(world.broadcast(text, root));
-  std::map<int, std::int64_t> received;
-  int status = 0;
-  for (std::int64_t count = 0; lines >> status >> count;) received[status] = count;
-  return received;
+  for (const auto& [status, count] : own) text += fmt::format("{} {}\n", status, count);
+  Outcomes sum;
+  for (const std::string& of_rank : world.all_gather(text)) {
+    std::istringstream lines(of_rank);
+    int status = 0;
+    for (std::int64_t count = 0; lines >> status >> count;) sum[status] += count;
+  }
+  std::erase_if(sum, [](const auto& outcome) { return outcome.second == 0; });
+  return sum;
 }
 
-/// Sums over all ranks, on every rank.
-Duty gather_duty(const World& world, const Duty& own) {
-  Duty all;
-  for (const auto& text : world.all_gather(
-           fmt::format("{:.17g} {:.17g} {:d}", own.sampling_s, own.busy_s, own.virtual_time))) {
-    std::istringstream line(text);
-    double sampling_s = 0, busy_s = 0;
-    bool is_virtual = false;
-    line >> sampling_s >> busy_s >> is_virtual;
-    all.sampling_s += sampling_s;
-    all.busy_s += busy_s;
-    all.virtual_time = all.virtual_time || is_virtual;
+Duty sum_duty(const World& world, const Duty& own) {
+  Duty sum;
+  for (const std::string& of_rank :
+       world.all_gather(fmt::format("{:.17g} {:.17g} {:.17g} {:.17g}", own.sampling_s,
+                                    own.warm_up_s, own.planning_s, own.busy_s))) {
+    std::istringstream line(of_rank);
+    Duty duty;
+    line >> duty.sampling_s >> duty.warm_up_s >> duty.planning_s >> duty.busy_s;
+    sum.sampling_s += duty.sampling_s;
+    sum.warm_up_s += duty.warm_up_s;
+    sum.planning_s += duty.planning_s;
+    sum.busy_s += duty.busy_s;
   }
-  return all;
+  return sum;
+}
+
+/// How fast it went, and where the devices' time went; a virtual clock has no idle time.
+std::string pace_text(std::int64_t done, double wall_s, int devices, const Duty& duty,
+                      bool is_virtual) {
+  const double all_s = is_virtual ? duty.busy_s : wall_s * devices;
+  std::string text = fmt::format(
+      "{} on {} in {}: {} configurations per hour; duty cycle {} (samples and their flushes), "
+      "warm-up {}, planning {}",
+      format_counted(static_cast<double>(done), "task"), format_counted(devices, "device"),
+      format_seconds(wall_s), format_count(std::round(static_cast<double>(done) / wall_s * 3600)),
+      format_percent(duty.sampling_s / all_s), format_percent(duty.warm_up_s / all_s),
+      format_percent(duty.planning_s / all_s));
+  if (!is_virtual) text += fmt::format(", idle {}", format_percent(1 - duty.busy_s / all_s));
+  return text + "\n";
+}
+
+/// How well tasks repeat that were measured more than once; warns where this launch's devices
+/// drifted.
+std::string repeats_text(const fs::path& corpus, const std::string& run_id) {
+  const Repeats repeats = find_repeats(read_corpus(corpus, false).rows);
+  for (const Drift& drift : repeats.drifts) {
+    if (drift.run_id != run_id || drift.spread() <= drift_told) continue;
+    spdlog::warn("a device drifted: {}", drift.text());
+  }
+  return repeats.text();
 }
 
 void merge_at_end(const fs::path& directory) {
@@ -375,7 +372,7 @@ Run run_record(const World& world, const CollectOptions& options, const Plan& pl
 
 }  // namespace
 
-ExitCode collect(const World& world, const CollectOptions& options, std::ostream& out) {
+CollectResult collect(const World& world, const CollectOptions& options, std::ostream& out) {
   const Clock::time_point start = Clock::now();
   Plan plan;
   std::unique_ptr<TimingBackend> backend;
@@ -438,12 +435,15 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
                                deaths(options.run_directory));
     if (options.retry.contains(Status::crashed)) before.given_up.clear();
   });
-  const auto given_up = lines_of(world.broadcast(joined(before.given_up), manager));
+  Launch launch{.run = run_record(world, options, plan, group, run_id),
+                .neighbours = group.neighbours(world.rank()),
+                .given_up = lines_of(world.broadcast(joined(before.given_up), manager)),
+                .next_reference_replicate = std::stoll(
+                    world.broadcast(std::to_string(before.next_reference_replicate), manager))};
   agree(world, [&] {
     if (backend) {
       measurer.emplace(plan, *backend, *in_flight, folder / fmt::format("journal-{}", world.rank()),
-                       run_record(world, options, plan, group, run_id),
-                       group.neighbours(world.rank()), given_up);
+                       std::move(launch));
     }
   });
 
@@ -453,8 +453,9 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
                     .budget_device_s = options.budget_device_s};
   ScheduleHooks hooks;
   hooks.execute = [&](std::int64_t index) { return measurer->execute(index); };
-  hooks.stop_requested = [] { return stop_signal() != 0; };
-  const auto total = static_cast<std::int64_t>(plan.tasks.size() * group.classes().size());
+  hooks.stop_requested = [&] { return stop_signal() != 0 || (measurer && measurer->poisoned()); };
+  const auto total =
+      static_cast<std::int64_t>(plan.tasks.size() * group.classes().size()) * plan.rules.replicates;
   std::optional<Watch> watch;
   if (manages) {
     watch.emplace(options, before, total);
@@ -463,51 +464,61 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
   const Clock::time_point begin = Clock::now();
   const ScheduleState state = run_schedule(world, backend ? backend->device().device_class : "",
                                            std::move(schedule), hooks);
-  const double wall_s = seconds_since(begin);
   if (watch) watch->finish();
+  Outcomes own = manages ? before.outcomes : Outcomes{};
+  if (manages) add(state.outcomes, own);
+  const bool finished = state.end == ScheduleEnd::finished;
+  if (measurer && finished) {
+    const auto in_time = [&](double expected_s) {
+      return stop_signal() == 0 && seconds_since(start) + expected_s < options.time_limit_s;
+    };
+    add(measurer->measure_disturbed_again(in_time), own);
+  }
   if (measurer) measurer->sync();
   world.barrier();
 
-  auto outcomes = before.outcomes;
-  for (const auto& [status, count] : state.outcomes) {
-    if (manages) outcomes[status] += count;
+  const double wall_s = seconds_since(begin);
+  const bool poisoned = world.all_max(measurer && measurer->poisoned() ? 1 : 0) != 0 && !finished;
+  CollectResult result{.code = finished ? ExitCode::done : ExitCode::stopped,
+                       // A retry would measure what poisoned the device again, for ever.
+                       .restart = poisoned && world.size() == 1 && options.retry.empty(),
+                       .device_s = state.device_s};
+  if (result.restart) {
+    spdlog::warn("the device answers nothing any more: the process starts anew and goes on");
+    return result;
   }
-  outcomes = broadcast_outcomes(world, outcomes, manager);
-  const Duty duty = gather_duty(world, measurer ? measurer->duty() : Duty{});
+  const Outcomes outcomes = sum_outcomes(world, own);
+  const Duty duty = sum_duty(world, measurer ? measurer->duty() : Duty{});
+  const bool repeats = world.all_max(measurer && measurer->measured_references() ? 1 : 0) != 0 ||
+                       plan.rules.replicates > 1;
+  const bool virtual_time =
+      world.all_max(backend && backend->protocol() == Protocol::virtual_clock ? 1 : 0) != 0;
   agree(world, [&] {
-    if (world.rank() == 0) merge_at_end(options.run_directory);
-  });
-
-  std::int64_t done = 0;
-  for (const auto& [status, count] : outcomes) done += count;
-  if (world.rank() == 0) {
+    if (world.rank() != 0) return;
+    merge_at_end(options.run_directory);
+    const std::int64_t done = count_of(outcomes);
     out << fmt::format("{}: {} of {}{}{}\n", (options.run_directory / "corpus.h5").string(),
                        format_count(static_cast<double>(done)),
-                       format_counted(static_cast<double>(total), "task"),
+                       format_counted(static_cast<double>(total),
+                                      plan.rules.replicates > 1 ? "measurement" : "task"),
                        outcomes.empty() ? "" : ": ", outcomes_text(outcomes));
     if (state.done > 0) {
-      out << fmt::format(
-          "{} on {} in {}: {} configurations per hour; {} of the time in samples (duty cycle)\n",
-          format_counted(static_cast<double>(state.done), "task"),
-          format_counted(group.devices(), "device"), format_seconds(wall_s),
-          format_count(std::round(static_cast<double>(state.done) / wall_s * 3600)),
-          format_percent(duty.sampling_s /
-                         (duty.virtual_time ? duty.busy_s : wall_s * group.devices())));
+      out << pace_text(state.done, wall_s, group.devices(), duty, virtual_time);
     }
-  }
-  if (state.end != ScheduleEnd::finished) {
-    if (world.rank() == 0) {
+    if (repeats) out << repeats_text(options.run_directory / "corpus.h5", run_id);
+    if (!finished) {
       const bool too_short = state.done == 0 && (state.end == ScheduleEnd::time_limit ||
                                                  state.end == ScheduleEnd::budget);
-      spdlog::warn("stopped early ({}) with {} left; go on{} with: {}", why_stopped(state.end),
+      spdlog::warn("stopped early ({}) with {} left; go on{} with: {}",
+                   poisoned ? "a device answers nothing any more" : why_stopped(state.end),
                    format_counted(static_cast<double>(total - done), "task"),
                    too_short ? ", with a larger limit," : "", options.resume_command);
     }
-    return ExitCode::stopped;
-  }
+  });
   const std::int64_t failures = failures_of(outcomes);
-  if (static_cast<double>(failures) <= tolerated_failures * static_cast<double>(total)) {
-    return ExitCode::done;
+  if (!finished ||
+      static_cast<double>(failures) <= tolerated_failures * static_cast<double>(total)) {
+    return result;
   }
   if (world.rank() == 0) {
     spdlog::error(
@@ -517,7 +528,8 @@ ExitCode collect(const World& world, const CollectOptions& options, std::ostream
         format_count(static_cast<double>(failures)),
         format_counted(static_cast<double>(total), "task"), options.run_directory.string());
   }
-  return ExitCode::failures;
+  result.code = ExitCode::failures;
+  return result;
 }
 
 void show_plan(const World& world, const CollectOptions& options, std::ostream& out) {
@@ -549,8 +561,10 @@ void show_plan(const World& world, const CollectOptions& options, std::ostream& 
   }
   tasks.rule();
   tasks.add({"all", "", format_count(static_cast<double>(plan.tasks.size()))});
-  out << fmt::format("Sweep {} ({}), shard {}, seed {}\n\n", plan.name, plan.sweep_id,
-                     options.shard.text(), plan.seed)
+  const auto replicates = static_cast<double>(plan.rules.replicates);
+  out << fmt::format("Sweep {} ({}), shard {}, seed {}{}\n\n", plan.name, plan.sweep_id,
+                     options.shard.text(), plan.seed,
+                     replicates > 1 ? fmt::format(", each task {} times", replicates) : "")
       << tasks.str() << "\n";
 
   if (plan.skipped.empty()) {
@@ -572,7 +586,7 @@ void show_plan(const World& world, const CollectOptions& options, std::ostream& 
       if (task.work().bytes() > device[Attribute::memory_bytes]) {
         ++too_large;
       } else {
-        seconds += expected_measuring_s(task, device, plan.rules);
+        seconds += replicates * expected_measuring_s(task, device, plan.rules);
       }
     }
     hours.add({device.device_class, format_count(static_cast<double>(plan.tasks.size())),

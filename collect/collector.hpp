@@ -29,11 +29,19 @@ struct CollectOptions {
   std::string resume_command;    ///< told when the run stops early
 };
 
+struct CollectResult {
+  ExitCode code;
+  /// The device answers nothing any more and there are no other ranks: a new process would go on.
+  /// Nothing was written to `out`, and corpus.h5 is not up to date.
+  bool restart = false;
+  double device_s = 0;  ///< spent of the budget
+};
+
 /// Measures what the sweep lists on every device class of the world, and leaves the result in
-/// RUN_DIR/corpus.h5. All ranks call it; all return the same code (done, failures, stopped). Rank
-/// 0 writes the closing line to `out`. What goes wrong before measuring begins is an AgreedError;
+/// RUN_DIR/corpus.h5. All ranks call it; all return the same result (done, failures, stopped). Rank
+/// 0 writes the closing lines to `out`. What goes wrong before measuring begins is an AgreedError;
 /// later errors leave one rank alone, so the caller has to abort the world.
-ExitCode collect(const World& world, const CollectOptions& options, std::ostream& out);
+CollectResult collect(const World& world, const CollectOptions& options, std::ostream& out);
 
 /// --plan-only: counts per operator and pass, what is skipped and why, and the expected hours on
 /// each device class of the world (with --replay: of all that it lists).

@@ -38,6 +38,9 @@ struct LivingRank {
 /// Ranks of all launches in RUN_DIR that have not ended. None where the file system has no locks.
 std::vector<LivingRank> living_ranks(const std::filesystem::path& run_directory);
 
+/// A task whose process died this often while measuring it is given up as `crashed`. Once may have
+/// been chance: a kill from outside, memory that another program took.
+inline constexpr int deadly = 2;
 /// By task key, how often a process of a launch in RUN_DIR that is over ended while it measured the
 /// task.
 std::map<std::string, int> deaths(const std::filesystem::path& run_directory);

@@ -20,7 +20,9 @@ struct MeasureRules {
   double warmup_budget_s = 1;
   double short_kernel_s = 50e-6;  ///< below: hot runs are batched to hot_batch_s
   double hot_batch_s = 1e-3;
-  double timeout_s = 60;  ///< of one whole task
+  double timeout_s = 60;        ///< of one whole task
+  std::int64_t replicates = 1;  ///< each task is measured so often, a pass over all after the other
+  double reference_interval_s = 180;  ///< between two measurements of the drift reference
 };
 
 /// A task that is in the sweep but will not be measured, with why; counted by --plan-only.

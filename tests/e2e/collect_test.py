@@ -214,6 +214,33 @@ class Stops(ProgramTest):
         self.assert_complete("replay")
 
 
+class Poison(ProgramTest):
+    """A device that a task leaves without answers (MEASURING.md rule 13)."""
+    POISON = ("--replay", ":poison=0.05")
+
+    def test_one_process_starts_anew_until_all_is_done(self):
+        done = self.collect(*self.POISON, "--budget", "5", "--time-limit=50", expect=5)
+        self.assert_complete("replay")
+        self.assertIn("60 of 60 tasks", done.stdout)
+        self.assertEqual(done.stdout.count(" of 60 tasks"), 1)
+        launches = len(list(self.run_directory.glob("runs/*")))
+        self.assertGreater(launches, 1)
+        self.assertEqual(done.stderr.count("starts anew"), launches - 1)
+        failed = [row for row in self.rows(self.run_directory / "corpus.h5") if "answers nothing" in row]
+        self.assertIn(len(failed), (launches - 1, launches))
+
+    def test_many_ranks_drain_and_tell_how_to_go_on(self):
+        for _ in range(30):
+            done = self.collect(*self.POISON, "--resume", ranks=2, expect=(75, 5))
+            if done.returncode == 5:
+                break
+            self.assertIn("answers nothing", done.stderr)
+            self.assertIn("go on with: mpirun -n 2 ", done.stderr)
+        self.assertEqual(done.returncode, 5)
+        self.assertGreater(len(list(self.run_directory.glob("runs/*"))), 1)
+        self.assert_complete("replay")
+
+
 class ManyRanks(ProgramTest):
     CLASSES = ("v100", "p100", "gtx-1080-ti", "k80", "t4", "a100-40gb", "h100", "l4")
 
