@@ -13,9 +13,11 @@
 #include "collect/backends/cpu/cores.hpp"
 #include "collect/backends/cpu/cpu_case.hpp"
 #include "collect/backends/cpu/host_state.hpp"
+#include "collect/backends/cpu/load.hpp"
 #include "collect/backends/cpu/probe.hpp"
 #include "collect/backends/cpu/recipe.hpp"
 #include "core/hash.hpp"
+#include "core/units.hpp"
 #include "core/version.hpp"
 
 namespace forecost {
@@ -26,11 +28,15 @@ using namespace cpu;
 constexpr std::size_t mib = std::size_t{1} << 20;
 /// Kept free for everybody else.
 constexpr double memory_reserve = 0.1;
+/// A row is shared where other programs took more than this share of a core's time. What comes in
+/// bursts of less leaves the median between the quartiles of undisturbed samples.
+constexpr double tolerated_load = 0.2;
 
 class CpuBackend final : public TimingBackend {
  public:
   CpuBackend(const Topology& topology, std::vector<int> cores, const DeviceRequest& request)
       : team_(std::move(cores)),
+        load_(team_.cores()),
         bound_(topology.cores.bound),
         llc_cores_(topology.llc_cores),
         local_devices_(std::max(1, request.local_size)),
@@ -120,6 +126,7 @@ class CpuBackend final : public TimingBackend {
         fmt::format("{}.{}.{}", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH);
     facts["cpu_isa"] = cpu_isa_name();
     facts["cold_by"] = flush_.name();
+    facts["operands"] = "seeded uniform values, uniform indices";
     facts["compiler"] = __VERSION__;
     utsname system{};
     if (uname(&system) == 0) {
@@ -191,8 +198,21 @@ class CpuBackend final : public TimingBackend {
     while (now_s() < end) sink_ = sum_f32(pool_.values());
   }
 
+  void watch() override { load_.begin(); }
+
+  Conditions conditions() override {
+    Conditions seen{.clock_hz = current_clock_hz(team_.cores().front()),
+                    .foreign_share = load_.lost_share()};
+    if (seen.foreign_share > tolerated_load) {
+      seen.shared = fmt::format("other programs took {} of a core's time while it was sampled",
+                                format_percent(seen.foreign_share));
+    }
+    return seen;
+  }
+
  private:
   PinnedTeam team_;
+  Load load_;
   std::vector<int> bound_;  ///< the cores of this process before the team was tied to its own
   int llc_cores_, local_devices_;
   dnnl::engine engine_;
