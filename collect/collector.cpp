@@ -20,6 +20,7 @@
 
 #include "collect/backend.hpp"
 #include "collect/device_group.hpp"
+#include "collect/gang.hpp"
 #include "collect/in_flight.hpp"
 #include "collect/measurer.hpp"
 #include "collect/probe_all_reduce.hpp"
@@ -125,6 +126,9 @@ Finished finished_tasks(const fs::path& directory, const std::set<Status>& retry
 /// The manager's list of what is left to do, and the statuses of what is done.
 struct Remaining {
   std::vector<ClassQueue> queues;
+  /// Collectives of all classes, which need several devices: their class's number and the
+  /// schedule's number, one pair to a line where they travel.
+  std::vector<std::pair<std::size_t, std::int64_t>> collectives;
   std::set<std::string> given_up;  ///< task keys, one to a line where they travel
   std::int64_t next_reference_replicate = first_reference_replicate;
   Outcomes outcomes;
@@ -169,8 +173,12 @@ Remaining remaining_tasks(const Plan& plan, const DeviceGroup& group, const Fini
             if (died->second >= deadly) remaining.given_up.insert(key);
           }
         }
-        tasks->push_back(
-            {index_of(plan, {i, replicate}), expected_measuring_s(task, device, plan.rules)});
+        const std::int64_t index = index_of(plan, {i, replicate});
+        if (is_collective(task)) {
+          remaining.collectives.emplace_back(remaining.queues.size(), index);
+          continue;
+        }
+        tasks->push_back({index, expected_measuring_s(task, device, plan.rules)});
       }
     }
     queue.tasks.insert(queue.tasks.end(), last.begin(), last.end());
@@ -262,15 +270,19 @@ class Watch {
   bool told_of_conflicts_ = false, told_of_others_ = false;
 };
 
-const char* why_stopped(ScheduleEnd end) {
+const char* why_stopped(ScheduleEnd end, int signal) {
   switch (end) {
+    case ScheduleEnd::finished:  // all but collectives
+      if (signal != 0) break;
+      [[fallthrough]];
     case ScheduleEnd::time_limit:
       return "the next task would not end within --time-limit";
     case ScheduleEnd::budget:
       return "--budget is spent";
-    default:
-      return "asked to by a signal";
+    case ScheduleEnd::stop_requested:
+      break;
   }
+  return "asked to by a signal";
 }
 
 std::string joined(const std::set<std::string>& lines) {
@@ -370,6 +382,48 @@ Run run_record(const World& world, const CollectOptions& options, const Plan& pl
            {"devices", std::to_string(group.devices())}}};
 }
 
+std::string text_of(const std::vector<std::pair<std::size_t, std::int64_t>>& collectives) {
+  std::string text;
+  for (const auto& [device_class, index] : collectives) {
+    text += fmt::format("{} {}\n", device_class, index);
+  }
+  return text;
+}
+
+/// Collectives, when the devices have done their own tasks: one after the other, all ranks in step.
+/// `may_begin` says so of a task's expected seconds. Adds to `own` the outcomes of the rows that
+/// this rank wrote; false if they did not all end.
+bool measure_collectives(const World& world, const Plan& plan, const DeviceGroup& group,
+                         std::istringstream collectives, Measurer* measurer,
+                         const std::function<bool(double expected_s)>& may_begin, Outcomes& own) {
+  const std::vector<Device> classes = group.classes();
+  std::map<std::vector<int>, std::unique_ptr<Gang>> gangs;
+  std::size_t number = 0;
+  for (std::int64_t index = 0; collectives >> number >> index;) {
+    const Device& device = classes[number];
+    const Task& task = plan.tasks[planned(plan, index).task];
+    const bool stop = !may_begin(expected_measuring_s(task, device, plan.rules)) ||
+                      (measurer != nullptr && measurer->poisoned());
+    if (world.all_max(stop ? 1 : 0) != 0) return false;
+    const GangMembers members = gang_members(group, device.device_class, task);
+    const auto in = std::find(members.ranks.begin(), members.ranks.end(), world.rank());
+    std::optional<Status> status;
+    bool writes = false;
+    if (members.ranks.empty()) {
+      writes = group.first_of(device.device_class) == world.rank();
+      if (writes) status = measurer->refuse_collective(index, members.why_not);
+    } else if (in != members.ranks.end()) {
+      auto& gang = gangs[members.ranks];
+      if (!gang) gang = make_gang(world, members.ranks);
+      writes = in == members.ranks.begin();
+      status = measurer->execute_collective(index, *gang, gang_record(group, members.ranks));
+    }
+    if (status) ++own[static_cast<int>(*status)];
+    if (world.all_max(writes && !status ? 1 : 0) != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 CollectResult collect(const World& world, const CollectOptions& options, std::ostream& out) {
@@ -435,6 +489,7 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
                                deaths(options.run_directory));
     if (options.retry.contains(Status::crashed)) before.given_up.clear();
   });
+  const std::string collectives = world.broadcast(text_of(before.collectives), manager);
   Launch launch{.run = run_record(world, options, plan, group, run_id),
                 .neighbours = group.neighbours(world.rank()),
                 .given_up = lines_of(world.broadcast(joined(before.given_up), manager)),
@@ -467,11 +522,15 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
   if (watch) watch->finish();
   Outcomes own = manages ? before.outcomes : Outcomes{};
   if (manages) add(state.outcomes, own);
-  const bool finished = state.end == ScheduleEnd::finished;
+  bool finished = state.end == ScheduleEnd::finished;
+  const auto in_time = [&](double expected_s) {
+    return stop_signal() == 0 && seconds_since(start) + expected_s < options.time_limit_s;
+  };
+  if (finished) {
+    finished = measure_collectives(world, plan, group, std::istringstream(collectives),
+                                   measurer ? &*measurer : nullptr, in_time, own);
+  }
   if (measurer && finished) {
-    const auto in_time = [&](double expected_s) {
-      return stop_signal() == 0 && seconds_since(start) + expected_s < options.time_limit_s;
-    };
     add(measurer->measure_disturbed_again(in_time), own);
   }
   if (measurer) measurer->sync();
@@ -509,10 +568,11 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
     if (!finished) {
       const bool too_short = state.done == 0 && (state.end == ScheduleEnd::time_limit ||
                                                  state.end == ScheduleEnd::budget);
-      spdlog::warn("stopped early ({}) with {} left; go on{} with: {}",
-                   poisoned ? "a device answers nothing any more" : why_stopped(state.end),
-                   format_counted(static_cast<double>(total - done), "task"),
-                   too_short ? ", with a larger limit," : "", options.resume_command);
+      spdlog::warn(
+          "stopped early ({}) with {} left; go on{} with: {}",
+          poisoned ? "a device answers nothing any more" : why_stopped(state.end, stop_signal()),
+          format_counted(static_cast<double>(total - done), "task"),
+          too_short ? ", with a larger limit," : "", options.resume_command);
     }
   });
   const std::int64_t failures = failures_of(outcomes);

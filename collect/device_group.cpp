@@ -84,6 +84,13 @@ int DeviceGroup::devices() const {
                                         [](const Member& member) { return member.has_device; }));
 }
 
+int DeviceGroup::first_of(const std::string& device_class) const {
+  const auto found = std::find_if(members.begin(), members.end(), [&](const Member& member) {
+    return member.has_device && member.device.device_class == device_class;
+  });
+  return found == members.end() ? -1 : static_cast<int>(found - members.begin());
+}
+
 int DeviceGroup::neighbours(int rank) const {
   const std::string& host = members.at(static_cast<std::size_t>(rank)).host;
   int count = 0;

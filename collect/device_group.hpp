@@ -21,6 +21,8 @@ struct DeviceGroup {
   /// One device of each class, in the order of ranks.
   std::vector<Device> classes() const;
   int devices() const;
+  /// The first rank with a device of the class, -1 if there is none.
+  int first_of(const std::string& device_class) const;
   /// Ranks other than `rank` that measure on the same host.
   int neighbours(int rank) const;
 };

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "collect/protocol.hpp"
 #include "data/operators/allreduce.hpp"
@@ -183,7 +184,8 @@ std::optional<Measurement> measure_in_gang(TimingBackend& backend, Gang& gang, c
   try {
     // Operands of its own, so that no member sums zeros.
     own = backend.prepare_collective(task, seed + static_cast<std::uint64_t>(gang.rank()), gang);
-  } catch (const CaseRefused&) {
+  } catch (const std::exception& error) {  // rank 0 has the row, which tells of this log
+    spdlog::warn("{}: {}", task_text(task), error.what());
     all_ready(gang, false);
     return std::nullopt;
   }

@@ -100,10 +100,52 @@ Outcomes Measurer::measure_disturbed_again(
   return changes;
 }
 
+std::optional<Status> Measurer::execute_collective(std::int64_t index, Gang& gang,
+                                                   const GangRecord& members) {
+  awake_.before_task();
+  const auto [task, replicate] = planned(plan_, index);
+  const Take take = [&](const Task& what, std::uint64_t seed) {
+    return measure_in_gang(backend_, gang, what, plan_.rules, seed);
+  };
+  if (gang.rank() != 0) {
+    take(plan_.tasks[task], seed_of(plan_.tasks[task], replicate));
+    awake_.after_task();
+    return std::nullopt;
+  }
+  journal_.append(members);
+  const auto row = measure_planned(task, replicate, take, members.id());
+  if (!row) return std::nullopt;
+  return row->status;
+}
+
+Status Measurer::refuse_collective(std::int64_t index, const std::string& why_not) {
+  const auto [task, replicate] = planned(plan_, index);
+  measure_planned(task, replicate, [&](const Task& what, std::uint64_t) {
+    Measurement row = begin_row(backend_, what);
+    row.status = Status::unsupported;
+    row.reason = why_not;
+    return std::optional(row);
+  });
+  return Status::unsupported;
+}
+
 std::optional<Measurement> Measurer::measure_planned(std::size_t index, std::int64_t replicate) {
+  return measure_planned(index, replicate, [&](const Task& task, std::uint64_t seed) {
+    return measure(backend_, task, plan_.rules, seed);
+  });
+}
+
+/// Other values for another replicate: what depends on them is part of how well a time repeats.
+std::uint64_t Measurer::seed_of(const Task& task, std::int64_t replicate) const {
+  const auto stream = static_cast<std::uint64_t>(replicate);
+  return hash64(task_text(task)) ^ plan_.seed ^ (stream == 0 ? 0 : mix64(stream));
+}
+
+std::optional<Measurement> Measurer::measure_planned(std::size_t index, std::int64_t replicate,
+                                                     const Take& take,
+                                                     const std::string& group_id) {
   const Task& task = plan_.tasks[index];
-  const std::string text = task_text(task);
-  spdlog::debug("task {} #{}: {}", index, replicate, text);
+  spdlog::debug("task {} #{}: {}", index, replicate, task_text(task));
   const double begin_s = backend_.now_s();
   const std::string key = task_key(task, backend_.device().device_class);
   std::optional<Measurement> row;
@@ -113,10 +155,7 @@ std::optional<Measurement> Measurer::measure_planned(std::size_t index, std::int
     row->reason = fmt::format("its process died {} times while measuring it", deadly);
   } else {
     in_flight_.begin(key);
-    // Other values for another replicate: what depends on them is part of how well a time repeats.
-    const auto stream = static_cast<std::uint64_t>(replicate);
-    row = measure(backend_, task, plan_.rules,
-                  hash64(text) ^ plan_.seed ^ (stream == 0 ? 0 : mix64(stream)));
+    row = take(task, seed_of(task, replicate));
     in_flight_.end();
   }
   awake_.after_task();
@@ -125,6 +164,7 @@ std::optional<Measurement> Measurer::measure_planned(std::size_t index, std::int
   row->environment_id = environment_.id();
   row->run_id = launch_.run.id;
   row->replicate = replicate;
+  row->group_id = group_id;
   row->concurrent_ranks = launch_.neighbours;
   journal_.append(*row);
   if (row->status != Status::ok) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collect/backend.hpp"
+#include "collect/gang.hpp"
 #include "collect/in_flight.hpp"
 #include "collect/protocol.hpp"
 #include "collect/sweep.hpp"
@@ -57,6 +58,13 @@ class Measurer {
   /// nullopt: a stop was asked for.
   std::optional<TaskReport> execute(std::int64_t index);
 
+  /// Its part in a collective of the plan, which all members of the gang enter together. The row is
+  /// the first member's: there the status comes back, everywhere else and after a stop nullopt.
+  std::optional<Status> execute_collective(std::int64_t index, Gang& gang,
+                                           const GangRecord& members);
+  /// Journals that a collective has no gang here, and why.
+  Status refuse_collective(std::int64_t index, const std::string& why_not);
+
   /// Measures once more what other programs or heat disturbed, since that may have passed, as long
   /// as `may_begin` says so of a task's expected seconds. Where much was disturbed the device is
   /// simply not ours, and nothing is done. Returns the changes.
@@ -69,8 +77,12 @@ class Measurer {
   const Duty& duty() const { return duty_; }
 
  private:
-  /// Measures and journals; nullopt: a stop was asked for.
+  /// Measures by `take`, and journals; nullopt: a stop was asked for.
+  using Take = std::function<std::optional<Measurement>(const Task&, std::uint64_t seed)>;
+  std::optional<Measurement> measure_planned(std::size_t task, std::int64_t replicate,
+                                             const Take& take, const std::string& group_id = "");
   std::optional<Measurement> measure_planned(std::size_t task, std::int64_t replicate);
+  std::uint64_t seed_of(const Task& task, std::int64_t replicate) const;
   void measure_reference();
   void record_device();
 

@@ -12,8 +12,6 @@
 #include "core/statistics.hpp"
 #include "core/stop.hpp"
 #include "core/units.hpp"
-#include "data/operators/conv2d.hpp"
-#include "data/operators/pool2d.hpp"
 
 namespace forecost {
 namespace {
@@ -143,21 +141,6 @@ class Session {
   const double deadline_s_;
   CaseTimes& times_;
 };
-
-bool steps_over_input(const Layer& layer) {
-  const auto steps_over = [](const WindowSide& h, const WindowSide& w) {
-    return h.stride > h.kernel * h.dilation || w.stride > w.kernel * w.dilation;
-  };
-  if (&layer.op() == &conv2d_operator) {
-    const Conv2dShape s = conv2d_shape(layer);
-    return steps_over(s.vertical(), s.horizontal());
-  }
-  if (&layer.op() == &pool2d_operator) {
-    const Pool2dShape s = pool2d_shape(layer);
-    return steps_over(s.vertical(), s.horizontal());
-  }
-  return false;
-}
 
 void refuse(Measurement& row, Status status, std::string reason) {
   row.status = status;
@@ -304,10 +287,10 @@ Verdict plausibility(const Measurement& row, const Device& device) {
   const double memory = device.bandwidth_bytes_per_s();
   const double cache = device[Attribute::probed_cache_bandwidth_bytes_per_s];
   const bool cold = task.cache == CacheState::cold;
-  // A kernel that steps over part of its input does not read what Work counts.
-  if (steps_over_input(task.layer)) return {Status::ok, std::move(remark)};
+  // What a gang reads is other members' memory.
+  if (work.traffic == Traffic::interconnect) return {Status::ok, std::move(remark)};
   const double limit = cold ? memory : cache > memory ? cache : memory;
-  const double bytes = work.bytes_read;
+  const double bytes = work.bytes_read - work.avoidable_bytes;
   if ((cold || !std::isnan(cache)) && bytes / seconds > bandwidth_tolerance * limit) {
     return no(fmt::format("{} is more than {} gives: {}", format_si(bytes / seconds, "B/s"),
                           cold ? "memory" : "the cache", format_si(limit, "B/s")));

@@ -39,9 +39,11 @@ double expected_measuring_s(const Task& task, const Device& device, const Measur
   constexpr double fixed_s = 0.02;
 
   const Work work = task.work();
-  const double peak = device.peak_flops(task.dtype), bandwidth = device.bandwidth_bytes_per_s();
+  const double peak = device.peak_flops(task.dtype),
+               bandwidth = device.bandwidth_bytes_per_s(work.traffic);
   const double compute_s = work.flops / (std::isnan(peak) ? fallback_flops : peak);
-  const double memory_s = work.bytes() / (std::isnan(bandwidth) ? fallback_bytes_per_s : bandwidth);
+  const double memory_s =
+      work.moved_bytes() / (std::isnan(bandwidth) ? fallback_bytes_per_s : bandwidth);
   const double run_s = std::max(compute_s, memory_s) / reached + call_s;
 
   const bool batched = task.cache != CacheState::cold && run_s < rules.short_kernel_s;

@@ -15,6 +15,9 @@ struct Work {
   double parameters = 0;  ///< elements that training changes
   /// Part of `flops` that multiplies padding, which many kernels leave out.
   double padding_flops = 0;
+  /// Part of `bytes_read` that need not come from memory: what a stride steps over, and what is
+  /// read again.
+  double avoidable_bytes = 0;
   Traffic traffic = Traffic::memory;
 
   /// One after the other: everything adds up but the parameters, which are the same ones.
@@ -24,6 +27,7 @@ struct Work {
             a.bytes_written + b.bytes_written,
             a.parameters > b.parameters ? a.parameters : b.parameters,
             a.padding_flops + b.padding_flops,
+            a.avoidable_bytes + b.avoidable_bytes,
             a.traffic};
   }
 

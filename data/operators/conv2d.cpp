@@ -43,14 +43,17 @@ Work affine(const Layer& layer, Pass pass, DType dtype) {
   const auto output = static_cast<double>(output_elements(layer));
   const double macs =
       output * static_cast<double>(s.in_channels / s.groups * s.kernel_h * s.kernel_w);
-  return affine_work({.macs = macs,
-                      .input = static_cast<double>(input_elements(layer)),
-                      .weights = static_cast<double>(s.weight_elements()),
-                      .output = output,
-                      .bias = s.bias ? static_cast<double>(s.out_channels) : 0,
-                      .activation = s.activation,
-                      .padding_macs = macs * (1 - s.inside_share())},
-                     pass, dtype);
+  const auto input = static_cast<double>(input_elements(layer));
+  return affine_work(
+      {.macs = macs,
+       .input = input,
+       .weights = static_cast<double>(s.weight_elements()),
+       .output = output,
+       .bias = s.bias ? static_cast<double>(s.out_channels) : 0,
+       .activation = s.activation,
+       .padding_macs = macs * (1 - s.inside_share()),
+       .stepped_over_input = input * stepped_over_share(s.vertical(), s.horizontal())},
+      pass, dtype);
 }
 
 std::vector<std::int64_t> parameter_tensors(const Layer& layer) {

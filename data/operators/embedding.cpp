@@ -1,5 +1,7 @@
 #include "data/operators/embedding.hpp"
 
+#include <cmath>
+
 #include "data/layer_draft.hpp"
 #include "data/operators/passes.hpp"
 
@@ -32,13 +34,21 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
   const double ids = id_bytes * static_cast<double>(input_elements(layer)), size = bytes_of(dtype),
                table = static_cast<double>(s.entries * s.features);
   const auto rows = static_cast<double>(output_elements(layer));
+  // Of uniform ids, those of rows that others have read before are expected to be the rest.
+  const double count = static_cast<double>(input_elements(layer)),
+               entries = static_cast<double>(s.entries),
+               distinct = -entries * std::expm1(-count / entries);
   if (pass == Pass::forward) {
-    return {.bytes_read = ids + size * rows, .bytes_written = size * rows, .parameters = table};
+    return {.bytes_read = ids + size * rows,
+            .bytes_written = size * rows,
+            .parameters = table,
+            .avoidable_bytes = size * static_cast<double>(s.features) * (count - distinct)};
   }
   return {.flops = rows,
           .bytes_read = ids + size * 2 * rows,
           .bytes_written = size * (table + rows),
-          .parameters = table};
+          .parameters = table,
+          .avoidable_bytes = size * rows};
 }
 
 /// The input is a vector of ids.

@@ -15,6 +15,7 @@ Work affine_work(const AffineCost& c, Pass pass, DType dtype) {
     case Pass::forward:
       work.flops = 2 * c.macs + (c.bias > 0 ? c.output : 0) + activation.forward_flops * c.output;
       work.bytes_read = size * (c.input + c.weights + c.bias);
+      work.avoidable_bytes = size * c.stepped_over_input;
       work.bytes_written = size * c.output;
       return work;
     case Pass::backward_data:
@@ -25,6 +26,7 @@ Work affine_work(const AffineCost& c, Pass pass, DType dtype) {
     case Pass::backward_weights:
       work.flops = 2 * c.macs + (c.bias > 0 ? c.output : 0);
       work.bytes_read = size * (c.output + c.input);
+      work.avoidable_bytes = size * c.stepped_over_input;
       work.bytes_written = size * (c.weights + c.bias);
       return work;
     case Pass::backward:

@@ -25,7 +25,8 @@ struct AffineCost {
   double macs, input, weights, output;  ///< elements
   double bias;                          ///< elements, 0 without
   Activation activation;
-  double padding_macs = 0;  ///< part of `macs` whose input is padding
+  double padding_macs = 0;        ///< part of `macs` whose input is padding
+  double stepped_over_input = 0;  ///< elements of the input that a stride leaves out
 };
 
 /// FLOPs and bytes of forward, backward_data and backward_weights of an affine operator. Forward:

@@ -72,7 +72,10 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
                       static_cast<double>(s.vertical().taps_inside()) *
                       static_cast<double>(s.horizontal().taps_inside());
   if (pass == Pass::forward) {
-    return {.flops = taps, .bytes_read = size * input, .bytes_written = size * output};
+    return {.flops = taps,
+            .bytes_read = size * input,
+            .bytes_written = size * output,
+            .avoidable_bytes = size * input * stepped_over_share(s.vertical(), s.horizontal())};
   }
   return {.flops = s.mode == PoolMode::max ? output : output + taps,
           .bytes_read = (size + static_cast<double>(s.index_bytes())) * output,

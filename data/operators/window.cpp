@@ -25,6 +25,10 @@ double inside_share(const WindowSide& h, const WindowSide& w) {
   return inside / static_cast<double>(h.out() * h.kernel * w.out() * w.kernel);
 }
 
+double stepped_over_share(const WindowSide& h, const WindowSide& w) {
+  return 1 - (1 - h.stepped_over()) * (1 - w.stepped_over());
+}
+
 void check_window(std::string_view op, const WindowSide& h, const WindowSide& w) {
   if (h.fits() && w.fits()) return;
   const bool dilated = h.dilation > 1 || w.dilation > 1;

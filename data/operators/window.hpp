@@ -19,10 +19,18 @@ struct WindowSide {
   std::int64_t out() const { return (padded() - reach()) / stride + 1; }
   /// Taps of the kernel that meet the image, over all positions.
   std::int64_t taps_inside() const;
+  /// Share of the side that windows may leave out, in [0, 1): 0 unless they step over some of it.
+  double stepped_over() const {
+    if (stride <= dilation * kernel || out() * kernel >= side) return 0;
+    return 1 - static_cast<double>(out() * kernel) / static_cast<double>(side);
+  }
 };
 
 /// Share of a window's taps that meet the image and not padding, over all positions, in [0, 1].
 double inside_share(const WindowSide& h, const WindowSide& w);
+
+/// Share of an image that windows may leave out, in [0, 1).
+double stepped_over_share(const WindowSide& h, const WindowSide& w);
 
 /// Throws UsageError that names the operator unless the window fits into the padded image.
 void check_window(std::string_view op, const WindowSide& h, const WindowSide& w);

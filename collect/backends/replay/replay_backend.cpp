@@ -53,7 +53,13 @@ class DeviceModel final : public Source {
         (work.flops + half_flops * (work.flops > 0)) / (0.85 * device_.peak_flops(task.dtype));
     const double cache = device_[Attribute::l2_bytes];  // NaN compares false
     const bool cached = task.cache == CacheState::hot && work.bytes() <= cache;
-    const double memory_s = work.bytes() / ((cached ? 2.5 : 0.9) * device_.bandwidth_bytes_per_s());
+    const double rate = device_.bandwidth_bytes_per_s(work.traffic);
+    if (std::isnan(rate) && work.traffic != Traffic::memory) {
+      return {Status::unsupported, 0,
+              fmt::format("{} has no rate of its {}", device_.device_class,
+                          work.traffic == Traffic::host_link ? "host link" : "interconnect")};
+    }
+    const double memory_s = work.moved_bytes() / ((cached ? 2.5 : 0.9) * rate);
     const double launch_s =
         device_.has(Attribute::launch_latency_s) ? device_[Attribute::launch_latency_s] : 1e-6;
     return {Status::ok, launch_s + std::max(compute_s, memory_s), "replay:model"};
@@ -235,6 +241,11 @@ class ReplayBackend final : public TimingBackend {
         .finite = !drawn(task, "nonfinite", faults_.nonfinite),
         .flush_s = std::isnan(bandwidth) ? 0 : info.flush_bytes / bandwidth};
     return std::make_unique<ReplayCase>(std::move(info), std::move(played), clock_);
+  }
+
+  std::unique_ptr<PreparedCase> prepare_collective(const Task& task, std::uint64_t seed,
+                                                   Gang&) override {
+    return prepare(task, seed);
   }
 
   double now_s() const override { return clock_.now_s; }
