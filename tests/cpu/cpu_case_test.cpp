@@ -98,7 +98,7 @@ constexpr const char* layers[] = {
     // Blocks of columns, the last one smaller, and items that are split among threads.
     "reduce batch=2 rows=50 features=1100 operation=sum axis=rows",
     "reduce batch=1 rows=3000 features=40 operation=max axis=rows",
-    "reduce batch=7 features=1 operation=sum axis=features",
+    "reduce batch=7 rows=3 features=1 operation=mean axis=features",
     "matmul batch=1 m=5 n=3 k=7",
     "matmul batch=6 m=17 n=1 k=40",
     "matmul batch=3 m=1 n=33 k=16",

@@ -17,7 +17,6 @@
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "core/units.hpp"
-#include "data/operators/pool2d.hpp"
 
 namespace forecost {
 namespace {
@@ -320,23 +319,14 @@ class NetworkCase final : public PreparedCase {
   }
 
   Tensor* plan_pool(const NetworkNode& node, Tensor* at) {
-    const Pool2dShape shape = pool2d_shape(*node.layer);
-    const WindowSide h = shape.vertical(), w = shape.horizontal();
-    const memory::dims kernel{h.kernel, w.kernel}, strides{h.stride, w.stride},
-        before{h.pad_before, w.pad_before}, after{h.pad_after, w.pad_after};
-    const bool max = shape.mode == PoolMode::max;
-    const auto algorithm =
-        max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
+    const Pooling layer = pooling_of(node.at_batch(run_.batch), run_.dtype);
     const auto kind =
         run_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const memory::dims dilation{0, 0};
-    const auto forward = describe<PoolForward>(engine_, attributes_of(), kind, algorithm,
-                                               at->layout, any(batch_of(node.out), type_), strides,
-                                               kernel, dilation, before, after);
+    const auto forward = describe_pool(engine_, layer, kind, at->layout);
     Tensor* dst = add_activation(forward.dst_desc());
     std::map<int, Tensor*> operands{{DNNL_ARG_SRC, at}, {DNNL_ARG_DST, dst}};
     Tensor* workspace = nullptr;
-    if (run_.training && max) {
+    if (run_.training && layer.algorithm == dnnl::algorithm::pooling_max) {
       workspace = add(forward.workspace_desc());
       operands[DNNL_ARG_WORKSPACE] = workspace;
     }
@@ -344,15 +334,12 @@ class NetworkCase final : public PreparedCase {
     stages_.push_back(
         {&node, [=, this](Tensor* gradient, bool input_gradient) -> Tensor* {
            if (!input_gradient) return nullptr;
-           const auto backward = describe_backward<PoolBackward>(
-               engine_, attributes_of(), forward, algorithm, at->layout, dst->layout, strides,
-               kernel, dilation, before, after);
            Tensor* dy = in_layout(gradient, dst->layout,
                                   [&](const memory::desc& layout) { return add_to_chain(layout); });
            Tensor* dx = add_to_chain(at->layout);
            std::map<int, Tensor*> of_backward{{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_SRC, dx}};
            if (workspace != nullptr) of_backward[DNNL_ARG_WORKSPACE] = workspace;
-           add_step(backward, std::move(of_backward));
+           add_step(describe_pool_backward(engine_, layer, forward), std::move(of_backward));
            return dx;
          }});
     return dst;

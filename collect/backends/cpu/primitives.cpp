@@ -8,6 +8,7 @@
 #include "data/operators/conv2d.hpp"
 #include "data/operators/conv_transpose2d.hpp"
 #include "data/operators/dense.hpp"
+#include "data/operators/pool2d.hpp"
 
 namespace forecost::cpu {
 namespace {
@@ -240,6 +241,37 @@ dnnl::primitive_desc describe_backward_weights(const dnnl::engine& engine, const
       engine, attributes,
       dense_forward(engine, layer, training, any(layer.src, layer.type), attributes), src,
       any(layer.weights, layer.type), bias_desc(layer), diff_dst);
+}
+
+Pooling pooling_of(const Layer& layer, DType dtype) {
+  const Pool2dShape s = pool2d_shape(layer);
+  const WindowSide h = s.vertical(), w = s.horizontal();
+  return {{s.batch, s.channels, s.in_h, s.in_w},
+          {s.batch, s.channels, s.out_h(), s.out_w()},
+          {h.kernel, w.kernel},
+          {h.stride, w.stride},
+          {h.pad_before, w.pad_before},
+          {h.pad_after, w.pad_after},
+          data_type_of(dtype),
+          s.mode == PoolMode::max ? dnnl::algorithm::pooling_max
+                                  : dnnl::algorithm::pooling_avg_exclude_padding};
+}
+
+PoolForward::primitive_desc describe_pool(const dnnl::engine& engine, const Pooling& layer,
+                                          dnnl::prop_kind kind, const memory::desc& src) {
+  const memory::dims dilation{0, 0};
+  return describe<PoolForward>(engine, attributes_of(), kind, layer.algorithm, src,
+                               any(layer.dst, layer.type), layer.strides, layer.kernel, dilation,
+                               layer.pad_before, layer.pad_after);
+}
+
+PoolBackward::primitive_desc describe_pool_backward(const dnnl::engine& engine,
+                                                    const Pooling& layer,
+                                                    const PoolForward::primitive_desc& forward) {
+  const memory::dims dilation{0, 0};
+  return describe_backward<PoolBackward>(engine, attributes_of(), forward, layer.algorithm,
+                                         forward.src_desc(), forward.dst_desc(), layer.strides,
+                                         layer.kernel, dilation, layer.pad_before, layer.pad_after);
 }
 
 dnnl::primitive_desc describe_activation_backward(const dnnl::engine& engine, Activation activation,

@@ -55,6 +55,22 @@ dnnl::primitive_desc describe_backward_data(const dnnl::engine& engine, const Af
 dnnl::primitive_desc describe_backward_weights(const dnnl::engine& engine, const Affine& layer,
                                                const dnnl::memory::desc& src,
                                                const dnnl::memory::desc& diff_dst);
+/// A pool2d layer in oneDNN's terms: an average leaves padding out of its divisor.
+struct Pooling {
+  dnnl::memory::dims src, dst, kernel, strides, pad_before, pad_after;
+  dnnl::memory::data_type type;
+  dnnl::algorithm algorithm;
+};
+/// The layer must be a pool2d.
+Pooling pooling_of(const Layer& layer, DType dtype);
+/// `src` is a layout that is known: any() would be plain. The output is in the same one.
+PoolForward::primitive_desc describe_pool(const dnnl::engine& engine, const Pooling& layer,
+                                          dnnl::prop_kind kind, const dnnl::memory::desc& src);
+/// In the layouts of the forward pass, which must be that of training.
+PoolBackward::primitive_desc describe_pool_backward(const dnnl::engine& engine,
+                                                    const Pooling& layer,
+                                                    const PoolForward::primitive_desc& forward);
+
 /// dz = dy f'(z) from y = f(z), in the layout `data` of all three.
 dnnl::primitive_desc describe_activation_backward(const dnnl::engine& engine, Activation activation,
                                                   const dnnl::memory::desc& data);

@@ -15,21 +15,13 @@ void describe_pool2d(Recipe& recipe, const Task& task) {
   using dnnl::memory;
   const Pool2dShape s = pool2d_shape(task.layer);
   const dnnl::engine& engine = recipe.engine();
-  const memory::data_type type = data_type_of(task.dtype);
-  const WindowSide h = s.vertical(), w = s.horizontal();
+  const Pooling layer = pooling_of(task.layer, task.dtype);
   const bool max = s.mode == PoolMode::max;
-  // The divisor of an average leaves padding out.
-  const auto algorithm =
-      max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
-  const memory::dims kernel{h.kernel, w.kernel}, strides{h.stride, w.stride}, no_dilation{0, 0},
-      before{h.pad_before, w.pad_before}, after{h.pad_after, w.pad_after};
-  const memory::desc src = image_layout(engine, {s.batch, s.channels, s.in_h, s.in_w}, type);
-  const auto forward =
-      describe<PoolForward>(engine, attributes_of(),
-                            task.pass == Pass::forward ? dnnl::prop_kind::forward_inference
-                                                       : dnnl::prop_kind::forward_training,
-                            algorithm, src, any({s.batch, s.channels, s.out_h(), s.out_w()}, type),
-                            strides, kernel, no_dilation, before, after);
+  const memory::desc src = image_layout(engine, layer.src, layer.type);
+  const auto forward = describe_pool(engine, layer,
+                                     task.pass == Pass::forward ? dnnl::prop_kind::forward_inference
+                                                                : dnnl::prop_kind::forward_training,
+                                     src);
   const memory::desc dst = forward.dst_desc();
 
   if (task.pass == Pass::forward) {
@@ -52,10 +44,7 @@ void describe_pool2d(Recipe& recipe, const Task& task) {
                                               {DNNL_ARG_DST, recipe.intermediate(dst)},
                                               {DNNL_ARG_WORKSPACE, places}}));
   }
-  recipe.run(recipe.primitive(
-      describe_backward<PoolBackward>(engine, attributes_of(), forward, algorithm, src, dst,
-                                      strides, kernel, no_dilation, before, after),
-      operands));
+  recipe.run(recipe.primitive(describe_pool_backward(engine, layer, forward), operands));
 }
 
 }  // namespace forecost::cpu

@@ -189,8 +189,10 @@ void describe_reduce(Recipe& recipe, const Task& task) {
                                     whole, reduced, 0.F, 0.F),
           {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}}));
     } else {
+      // A row of one element is its own result: all of them are one row that is reduced.
+      const Sizes own = features ? Sizes{1, 1, s.batch * s.rows} : s;
       recipe.run(with_type(
-          task.dtype, [&]<class T>() { return forward_action<T>(shape.operation, s, x, y); }));
+          task.dtype, [&]<class T>() { return forward_action<T>(shape.operation, own, x, y); }));
     }
     return;
   }
