@@ -245,6 +245,10 @@ class Watch {
     merge_s_ = seconds_since(begin);
   }
 
+  /// `done` of them, after all else.
+  void collectives(const ScheduleState& state, std::int64_t done) {
+    progress_.update(static_cast<std::uint64_t>(before_.done + state.done + done), "collectives");
+  }
   void finish() { progress_.finish(); }
 
  private:
@@ -395,11 +399,13 @@ std::string text_of(const std::vector<std::pair<std::size_t, std::int64_t>>& col
 /// this rank wrote; false if they did not all end.
 bool measure_collectives(const World& world, const Plan& plan, const DeviceGroup& group,
                          std::istringstream collectives, Measurer* measurer,
-                         const std::function<bool(double expected_s)>& may_begin, Outcomes& own) {
+                         const std::function<bool(double expected_s)>& may_begin,
+                         const std::function<void(std::int64_t done)>& watch, Outcomes& own) {
   const std::vector<Device> classes = group.classes();
   std::map<std::vector<int>, std::unique_ptr<Gang>> gangs;
   std::size_t number = 0;
-  for (std::int64_t index = 0; collectives >> number >> index;) {
+  std::int64_t done = 0;
+  for (std::int64_t index = 0; collectives >> number >> index; watch(++done)) {
     const Device& device = classes[number];
     const Task& task = plan.tasks[planned(plan, index).task];
     const bool stop = !may_begin(expected_measuring_s(task, device, plan.rules)) ||
@@ -519,7 +525,6 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
   const Clock::time_point begin = Clock::now();
   const ScheduleState state = run_schedule(world, backend ? backend->device().device_class : "",
                                            std::move(schedule), hooks);
-  if (watch) watch->finish();
   Outcomes own = manages ? before.outcomes : Outcomes{};
   if (manages) add(state.outcomes, own);
   bool finished = state.end == ScheduleEnd::finished;
@@ -527,9 +532,15 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
     return stop_signal() == 0 && seconds_since(start) + expected_s < options.time_limit_s;
   };
   if (finished) {
-    finished = measure_collectives(world, plan, group, std::istringstream(collectives),
-                                   measurer ? &*measurer : nullptr, in_time, own);
+    finished = measure_collectives(
+        world, plan, group, std::istringstream(collectives), measurer ? &*measurer : nullptr,
+        in_time,
+        [&](std::int64_t done) {
+          if (watch) watch->collectives(state, done);
+        },
+        own);
   }
+  if (watch) watch->finish();
   if (measurer && finished) {
     add(measurer->measure_disturbed_again(in_time), own);
   }

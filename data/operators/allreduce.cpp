@@ -16,9 +16,10 @@ namespace {
 
 void check(const Layer& layer) {
   const AllreduceShape s = allreduce_shape(layer);
-  if (s.nodes > s.ranks) {
-    throw UsageError(fmt::format("allreduce: nodes={} above ranks={}; expected a rank on each node",
-                                 s.nodes, s.ranks));
+  if (s.ranks % s.nodes != 0) {
+    throw UsageError(
+        fmt::format("allreduce: ranks={} on nodes={}; expected the same number on each node",
+                    s.ranks, s.nodes));
   }
 }
 

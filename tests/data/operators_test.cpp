@@ -185,7 +185,7 @@ TEST(Operators, RefuseWhatCannotBe) {
   EXPECT_EQ(error_of("allreduce batch=1 elements=4 ranks=1"),
             "allreduce: ranks=1: expected 2 to 1048576");
   EXPECT_EQ(error_of("allreduce batch=1 elements=4 ranks=2 nodes=3"),
-            "allreduce: nodes=3 above ranks=2; expected a rank on each node");
+            "allreduce: ranks=2 on nodes=3; expected the same number on each node");
 }
 
 TEST(Operators, ElementsOfTheLargestLayersFitIn64Bits) {
