@@ -13,7 +13,7 @@ BRIEF = ("--seconds", "0.1")
 class Probe(ProgramTest):
     def probe(self, *options, ranks=1, **how):
         launcher = [] if ranks == 1 else [MPIEXEC, "--oversubscribe", "-n", ranks]
-        return self.run_program([*launcher, PROGRAM, "probe", *BRIEF, *options], **how)
+        return self.run_program([*launcher, PROGRAM, "probe", *BRIEF, *options], timeout=200, **how)
 
     def own_device(self, *options):
         done = self.run_program([PROGRAM, "devices", "--json", *options])
@@ -21,7 +21,7 @@ class Probe(ProgramTest):
 
     def test_file_is_a_device_for_predict_and_import(self):
         file = self.folder / "device.toml"
-        done = self.probe("--cores", 1, "-o", file, timeout=120)
+        done = self.probe("--cores", 1, "-o", file)
         device = tomllib.loads(file.read_text())
         here = self.own_device("--cores", 1)
         for key in ("class", "name", "uuid", "host", "cores"):
@@ -109,7 +109,7 @@ class Probe(ProgramTest):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("two ranks need two cores")
         file = self.folder / "device.toml"
-        self.probe("--cores", 1, "-o", file, ranks=2, timeout=120)
+        self.probe("--cores", 1, "-o", file, ranks=2)
         device = tomllib.loads(file.read_text())
         self.assertEqual(device["cores"], 1)
         self.assertGreater(device["probed_allreduce_bytes_per_s"], 0)
@@ -118,7 +118,7 @@ class Probe(ProgramTest):
         self.assertIn("2 devices at once", file.read_text())
         # A manager without a device keeps the figure away, not the probe.
         cores = len(os.sched_getaffinity(0))
-        self.probe("--cores", 1, "-o", file, ranks=cores + 1, timeout=120)
+        self.probe("--cores", 1, "-o", file, ranks=cores + 1)
         self.assertNotIn("probed_allreduce_bytes_per_s", tomllib.loads(file.read_text()))
 
 
@@ -126,7 +126,7 @@ class Probe(ProgramTest):
         ranks = min(2, len(os.sched_getaffinity(0)))
         launcher = [] if ranks == 1 else [MPIEXEC, "--oversubscribe", "-n", ranks]
         self.run_program([*launcher, PROGRAM, "collect", self.write_sweep("three.toml", 3), "-o", self.run_directory,
-                          "--backend", "cpu", "--cores", 1], timeout=120)
+                          "--backend", "cpu", "--cores", 1], timeout=200)
         devices = [json.loads(line) for line in self.content(self.run_directory / "corpus.h5") if '"vendor"' in line]
         self.assertEqual(len(devices), ranks)
         for device in devices:
