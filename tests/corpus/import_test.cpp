@@ -428,7 +428,7 @@ TEST_F(Imports, ABadRowIsToldWithFileLineAndReason) {
           "0.csv:12: column 'time' = '1 ms': expected a finite decimal number, such as 1.5 or 2e-3",
           "0.csv:13: expected 9 fields, as the first row has, found 7",
           "0.csv:14: expected 9 fields, as the first row has, found 10",
-          "0.csv:15: conv2d: a kernel of 3x3 (dilation 1x1) does not fit into a padded input of "
+          "0.csv:15: conv2d: a kernel of 3x3 does not fit into a padded input of "
           "2x2",
           "0.csv:16: column 'groups' = 'x': expected a finite decimal number, such as 1.5 or 2e-3",
           "0.csv:17: expression 'groups * 2' = 2000000000: expected an integer 1 to 1048576",

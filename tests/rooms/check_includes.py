@@ -18,7 +18,7 @@ MAY_INCLUDE = {
     "mpi": ["core"],
     "collect": ["core", "data", "data/networks", "data/corpus", "mpi"],
     "collect/backends": ["core", "data", "collect", "collect/backends/cpu", "collect/backends/replay"],  # the registry
-    "collect/backends/cpu": ["core", "data", "data/networks", "collect", "collect/backends"],
+    "collect/backends/cpu": ["core", "data", "data/networks", "mpi", "collect", "collect/backends"],
     "collect/backends/replay": ["core", "data", "data/corpus", "collect", "collect/backends"],
     "train/model": ["core", "data", "data/h5"],
     "train": ["core", "data", "data/corpus", "data/h5", "mpi", "train/model"],

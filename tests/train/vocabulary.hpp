@@ -67,7 +67,7 @@ inline std::vector<Task> every_task() {
   return tasks;
 }
 
-/// A corpus of random layers of all operators whose gradient is joint, on a V100 whose times are
+/// A corpus of random layers of all operators whose gradient is not split in two, on a V100 whose times are
 /// the roofline's over an efficiency that depends on operator and intensity, and a launch.
 inline Corpus vocabulary_corpus(int layers_each, std::uint64_t seed = 1) {
   Corpus corpus;
@@ -75,7 +75,7 @@ inline Corpus vocabulary_corpus(int layers_each, std::uint64_t seed = 1) {
   const Device& device = corpus.devices.front();
   Random random(seed);
   for (const Operator* op : operators()) {
-    if (!op->has(Pass::backward)) continue;
+    if (op->has(Pass::backward_data)) continue;
     for (int i = 0; i < layers_each;) {
       std::vector<std::int64_t> values;
       for (const ParameterInfo& p : op->parameters) {
