@@ -116,7 +116,7 @@ Finished finished_tasks(const fs::path& directory, const std::set<Status>& retry
     }
     const auto [place, is_new] = finished.statuses.emplace(
         planned_key(row.task, row.device_class, row.replicate), row.status);
-    // Of two failures the later counts: what was disturbed may have been measured again.
+    // Of two failures the later counts: what was shared may have been measured again.
     if (!is_new && place->second != Status::ok) place->second = row.status;
   }
   std::erase_if(finished.statuses, [&](const auto& task) { return retry.contains(task.second); });
@@ -542,7 +542,7 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
   }
   if (watch) watch->finish();
   if (measurer && finished) {
-    add(measurer->measure_disturbed_again(in_time), own);
+    add(measurer->measure_shared_again(in_time), own);
   }
   if (measurer) measurer->sync();
   world.barrier();

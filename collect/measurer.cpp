@@ -18,11 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 /// A drift reference takes longer than a clock's tick and a launch, and not much of the run.
 constexpr double reference_median_min_s = 100e-6, reference_sampling_max_s = 2;
-/// Up to this share, or number, of disturbed tasks is measured again.
-constexpr double disturbed_share_max = 0.2;
-constexpr std::int64_t disturbed_always = 10;
-
-bool is_disturbed(Status status) { return status == Status::shared || status == Status::throttled; }
+/// Up to this share of shared rows, or this number of them, is measured again.
+constexpr double shared_share_max = 0.2;
+constexpr std::int64_t shared_always = 10;
 
 double or_zero(double value) { return std::isnan(value) ? 0 : value; }
 
@@ -65,7 +63,7 @@ std::optional<TaskReport> Measurer::execute(std::int64_t index) {
   const auto row = measure_planned(task, replicate);
   if (!row) return std::nullopt;
   ++measured_;
-  if (is_disturbed(row->status)) disturbed_.emplace_back(index, row->status);
+  if (row->status == Status::shared) shared_.push_back(index);
   // The first good one: its planned row begins the drift curve.
   if (!reference_ && row->status == Status::ok && row->time.median_s >= reference_median_min_s &&
       row->sampling_s <= reference_sampling_max_s) {
@@ -76,15 +74,14 @@ std::optional<TaskReport> Measurer::execute(std::int64_t index) {
                     duty_.busy_s - busy_before_s, static_cast<int>(row->status)};
 }
 
-Outcomes Measurer::measure_disturbed_again(
-    const std::function<bool(double expected_s)>& may_begin) {
+Outcomes Measurer::measure_shared_again(const std::function<bool(double expected_s)>& may_begin) {
   Outcomes changes;
-  const auto count = static_cast<std::int64_t>(disturbed_.size());
-  if (static_cast<double>(count) > disturbed_share_max * static_cast<double>(measured_) &&
-      count > disturbed_always) {
+  const auto count = static_cast<std::int64_t>(shared_.size());
+  if (static_cast<double>(count) > shared_share_max * static_cast<double>(measured_) &&
+      count > shared_always) {
     return changes;
   }
-  for (const auto& [index, before] : disturbed_) {
+  for (const std::int64_t index : shared_) {
     const auto [task, replicate] = planned(plan_, index);
     if (poisoned() ||
         !may_begin(expected_measuring_s(plan_.tasks[task], backend_.device(), plan_.rules))) {
@@ -93,10 +90,9 @@ Outcomes Measurer::measure_disturbed_again(
     awake_.before_task();
     const auto row = measure_planned(task, replicate);
     if (!row) break;
-    --changes[static_cast<int>(before)];
+    --changes[static_cast<int>(Status::shared)];
     ++changes[static_cast<int>(row->status)];
   }
-  disturbed_.clear();
   return changes;
 }
 

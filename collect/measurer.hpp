@@ -65,10 +65,10 @@ class Measurer {
   /// Journals that a collective has no gang here, and why.
   Status refuse_collective(std::int64_t index, const std::string& why_not);
 
-  /// Measures once more what other programs or heat disturbed, since that may have passed, as long
-  /// as `may_begin` says so of a task's expected seconds. Where much was disturbed the device is
+  /// Measures once more what other programs disturbed, since they may have ended, as long as
+  /// `may_begin` says so of a task's expected seconds. Where they disturbed much the device is
   /// simply not ours, and nothing is done. Returns the changes.
-  Outcomes measure_disturbed_again(const std::function<bool(double expected_s)>& may_begin);
+  Outcomes measure_shared_again(const std::function<bool(double expected_s)>& may_begin);
 
   /// Its device will answer nothing any more: the rank has to stop.
   bool poisoned() const { return backend_.poisoned(); }
@@ -96,9 +96,9 @@ class Measurer {
   Device recorded_device_;
   Duty duty_;
   std::int64_t measured_ = 0;
-  std::vector<std::pair<std::int64_t, Status>> disturbed_;  ///< by the schedule's numbers
-  std::optional<std::size_t> reference_;                    ///< the task that is measured for drift
-  double last_reference_s_ = 0;                             ///< on the backend's clock
+  std::vector<std::int64_t> shared_;      ///< the schedule's numbers of rows of that status
+  std::optional<std::size_t> reference_;  ///< the task that is measured for drift
+  double last_reference_s_ = 0;           ///< on the backend's clock
   std::int64_t references_ = 0;
 };
 

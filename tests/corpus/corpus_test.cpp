@@ -914,7 +914,7 @@ TEST_F(CorpusFiles, ValidateNamesEachFault) {
       }
     }
   });
-  EXPECT_EQ(expected.size(), 3U * 18);
+  EXPECT_EQ(expected.size(), 3U * 21);
   write_corpus(corpus, directory / "c.h5");
   std::string problems;
   for (const auto& problem : validate_corpus(directory / "c.h5")) problems += problem + "\n";

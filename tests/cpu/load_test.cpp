@@ -1,10 +1,10 @@
 #include "collect/backends/cpu/load.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -72,7 +72,7 @@ TEST(Load, TheMostDisturbedThreadCounts) {
   Load load(cores);
   const Competitor competitor(cores.back());
   load.begin();
-#pragma omp parallel num_threads(static_cast<int>(cores.size()))
+#pragma omp parallel num_threads(static_cast <int>(cores.size()))
   busy(300ms);
   EXPECT_GT(load.lost_share(), 0.2);
 }
