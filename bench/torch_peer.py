@@ -23,19 +23,24 @@ def of(text):
 def dense(p, step):
     x, w, b = random(p["batch"], p["in_features"]), random(p["out_features"], p["in_features"]), random(p["out_features"])
     dy = random(p["batch"], p["out_features"])
-    return {"forward": lambda: F.linear(x, w, b), "backward_data": lambda: dy @ w,
+    after = {"none": lambda y: y, "relu": torch.relu_, "tanh": torch.tanh_, "sigmoid": torch.sigmoid_}[p.get("activation", "none")]
+    return {"forward": lambda: after(F.linear(x, w, b)), "backward_data": lambda: dy @ w,
             "backward_weights": lambda: (dy.t() @ x, dy.sum(0))}[step]
 
 
 def convolution(p, step, transposed=False):
     groups, stride = p.get("groups", 1), (p.get("stride_h", 1), p.get("stride_w", 1))
     dilation, pad = (p.get("dilation_h", 1), p.get("dilation_w", 1)), (p.get("pad_top", 0), p.get("pad_left", 0))
+    right = (p.get("pad_bottom", 0), p.get("pad_right", 0))
+    if pad != right and not transposed:  # the framework's user pads first
+        raise NotImplementedError("asymmetric padding")
     x = random(p["batch"], p["in_channels"], p["in_h"], p["in_w"])
     sides = (p["kernel_h"], p["kernel_w"])
     w = random(p["in_channels"], p["out_channels"] // groups, *sides) if transposed else \
         random(p["out_channels"], p["in_channels"] // groups, *sides)
     b = random(p["out_channels"])
-    forward = lambda: aten.convolution(x, w, b, stride, pad, dilation, transposed, [0, 0], groups)
+    after = {"none": lambda y: y, "relu": torch.relu_, "tanh": torch.tanh_, "sigmoid": torch.sigmoid_}[p.get("activation", "none")]
+    forward = lambda: after(aten.convolution(x, w, b, stride, pad, dilation, transposed, [0, 0], groups))
     if step == "forward":
         return forward
     dy = random(*forward().shape)
@@ -50,6 +55,8 @@ def pool2d(p, step):
         dy = random(p["batch"], p["channels"], 1, 1)
         return forward if step == "forward" else lambda: dy.expand_as(x).div(p["in_h"] * p["in_w"])
     k, s = [p["kernel_h"], p["kernel_w"]], [p["stride_h"], p["stride_w"]]
+    if any(p.get(side, 0) for side in ("pad_top", "pad_bottom", "pad_left", "pad_right")):
+        raise NotImplementedError("padding")
     if p["mode"] == "max":
         y, indices = aten.max_pool2d_with_indices(x, k, s)
         dy = random(*y.shape)
@@ -182,9 +189,21 @@ def transfer(p, step):
     return lambda: b.copy_(a)
 
 
-def update(text, optimizer):
+def parameters_of(text):
+    """Shapes of the tensors that an optimizer updates."""
     op, p = of(text)
-    w = [torch.nn.Parameter(random(p["out_features"], p["in_features"])), torch.nn.Parameter(random(p["out_features"]))]
+    if op == "dense":
+        return [(p["out_features"], p["in_features"]), *([(p["out_features"],)] if p.get("bias", 1) else [])]
+    if op == "conv2d":
+        return [(p["out_channels"], p["in_channels"] // p.get("groups", 1), p["kernel_h"], p["kernel_w"]),
+                *([(p["out_channels"],)] if p.get("bias", 1) else [])]
+    if op == "batch_norm":
+        return [(p["channels"],)] * 2
+    raise NotImplementedError(op)
+
+
+def update(text, optimizer):
+    w = [torch.nn.Parameter(random(*shape)) for shape in parameters_of(text)]
     kind = {"sgd": lambda: torch.optim.SGD(w, 0.01), "momentum": lambda: torch.optim.SGD(w, 0.01, 0.9),
             "adagrad": lambda: torch.optim.Adagrad(w), "adadelta": lambda: torch.optim.Adadelta(w),
             "rmsprop": lambda: torch.optim.RMSprop(w), "adam": lambda: torch.optim.Adam(w), "adamw": lambda: torch.optim.AdamW(w)}

@@ -146,7 +146,8 @@ MeasureRules parse_rules(const TomlValue* table) {
   MeasureRules rules;
   if (table == nullptr) return rules;
   table->only({"min_samples", "max_samples", "budget_s", "precision", "warmup_budget_s",
-               "short_kernel_s", "hot_batch_s", "timeout_s", "replicates", "reference_interval_s"});
+               "short_kernel_s", "hot_batch_s", "timeout_s", "replicates", "reference_interval_s",
+               "check"});
   rules.min_samples = table->integer("min_samples", rules.min_samples, 1, 1'000'000);
   rules.max_samples =
       table->integer("max_samples", rules.max_samples, rules.min_samples, 1'000'000);
@@ -156,6 +157,7 @@ MeasureRules parse_rules(const TomlValue* table) {
   rules.short_kernel_s = table->number("short_kernel_s", rules.short_kernel_s, 0, 1e6);
   rules.hot_batch_s = table->number("hot_batch_s", rules.hot_batch_s, 0, 1e6);
   rules.timeout_s = table->number("timeout_s", rules.timeout_s, 1e-3, 1e6);
+  if (const TomlValue* check = table->find("check")) rules.check = check->as_boolean();
   rules.replicates = table->integer("replicates", rules.replicates, 1, 100);
   rules.reference_interval_s =
       table->number("reference_interval_s", rules.reference_interval_s, 1e-3, 1e9);

@@ -149,6 +149,21 @@ void refuse(Measurement& row, Status status, std::string reason) {
   row.reason = std::move(reason);
 }
 
+/// By nested loops: of a task that is not too large for them, where the backend shows its operands.
+void check_result(const Task& task, PreparedCase& prepared) {
+  constexpr double most_flops = 1e8, most_bytes = 1e8;
+  const Work work = task.work();
+  if (!has_reference(task) || work.flops > most_flops || work.bytes() > most_bytes) return;
+  const Operands operands = prepared.operands();
+  if (operands.empty()) return;
+  const Deviation deviation = deviation_from_reference(task, operands);
+  if (deviation.relative <= reference_tolerance(task.dtype)) return;
+  throw CaseRefused(
+      Status::failed,
+      fmt::format("{} differs from the reference by {:.2g} of its largest value; {:.2g} is allowed",
+                  deviation.result, deviation.relative, reference_tolerance(task.dtype)));
+}
+
 void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& rules,
                   std::uint64_t seed) {
   const double started_s = backend.now_s();
@@ -197,6 +212,7 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
     throw;
   }
   keep();
+  if (rules.check) check_result(row.task, *prepared);
   if (times.throttled) {
     const std::string& by = times.conditions.throttled_by;
     refuse(row, Status::throttled,

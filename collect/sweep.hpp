@@ -23,6 +23,7 @@ struct MeasureRules {
   double timeout_s = 60;        ///< of one whole task
   std::int64_t replicates = 1;  ///< each task is measured so often, a pass over all after the other
   double reference_interval_s = 180;  ///< between two measurements of the drift reference
+  bool check = false;  ///< small tasks' results are compared with the plain reference
 };
 
 /// A task that is in the sweep but will not be measured, with why; counted by --plan-only.

@@ -1,5 +1,6 @@
 #include "collect/protocol.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,6 +23,7 @@ struct Script {
   std::string implementation = "scripted";
   double free_memory = 1e12;
   std::optional<double> confirmed_flops;
+  Operands operands = {};
 };
 
 struct Seen {
@@ -60,6 +62,7 @@ class ScriptedBackend final : public TimingBackend {
       backend_.clock_s += 1e-4;
     }
     double checksum() override { return backend_.script_.checksum_of(backend_.seen.checksums++); }
+    Operands operands() override { return backend_.script_.operands; }
 
    private:
     ScriptedBackend& backend_;
@@ -102,6 +105,34 @@ Measurement measured(ScriptedBackend& backend, const Task& what = task(),
   const auto row = measure(backend, what, rules, 1);
   EXPECT_TRUE(row.has_value());
   return *row;
+}
+
+TEST(Protocol, ResultsAreComparedWithTheReferenceWhereAskedTo) {
+  // y = 2 w x + 1 of one feature.
+  const Task tiny{Layer("dense", {{"batch", 2}, {"in_features", 1}, {"out_features", 1}})};
+  Operands operands{{"src", {3, 5}}, {"weights", {2}}, {"bias", {1}}, {"dst", {7, 11}}};
+  MeasureRules asked;
+  asked.check = true;
+  {
+    ScriptedBackend backend({.run_s = 1e-3, .operands = operands});
+    EXPECT_EQ(measured(backend, tiny, asked).status, Status::ok);
+  }
+  operands["dst"] = {7, 11.01};
+  {
+    ScriptedBackend backend({.run_s = 1e-3, .operands = operands});
+    const Measurement row = measured(backend, tiny, asked);
+    EXPECT_EQ(row.status, Status::failed);
+    EXPECT_THAT(row.reason, testing::HasSubstr("dst differs from the reference by 0.00091"));
+    EXPECT_GT(row.time.n, 0) << "the numbers are kept";
+  }
+  {
+    ScriptedBackend backend({.run_s = 1e-3, .operands = operands});
+    EXPECT_EQ(measured(backend, tiny).status, Status::ok) << "nobody asked";
+  }
+  {
+    ScriptedBackend backend({.run_s = 1e-3});
+    EXPECT_EQ(measured(backend, tiny, asked).status, Status::ok) << "it shows nothing";
+  }
 }
 
 TEST(Protocol, ColdRunsAreFlushedOneByOne) {
