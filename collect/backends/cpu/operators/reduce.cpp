@@ -72,28 +72,48 @@ void reduce_rows(const T* x, T* y, const Sizes& s, float factor) {
              });
 }
 
+/// Each of `rows` values into its own row, times `factor`.
 template <class T>
-FORECOST_CLONES void fill(T* __restrict__ to, std::size_t n, float value) {
+FORECOST_CLONES void fill_rows(const T* __restrict__ values, T* __restrict__ to, std::size_t rows,
+                               std::size_t features, float factor) {
+  for (std::size_t row = 0; row < rows; ++row, to += features) {
+    T value;
+    store(value, load(values[row]) * factor);
 #pragma omp simd
-  for (std::size_t i = 0; i < n; ++i) store(to[i], value);
+    for (std::size_t j = 0; j < features; ++j) to[j] = value;
+  }
 }
 
 template <class T>
 FORECOST_CLONES void scale(const T* __restrict__ from, T* __restrict__ to, std::size_t n,
                            float factor) {
 #pragma omp simd
-  for (std::size_t i = 0; i < n; ++i) store(to[i], load(from[i]) * factor);
+  for (std::size_t j = 0; j < n; ++j) store(to[j], load(from[j]) * factor);
+}
+
+/// Makes `rows` rows of the first one.
+template <class T>
+void repeat_row(T* row, std::size_t rows, std::size_t features) {
+  // From what is in the first cache, and not one call for each row where they are short.
+  const std::size_t most = std::max<std::size_t>(1, 16384 / (features * sizeof(T)));
+  for (std::size_t done = 1, n = 0; done < rows; done += n) {
+    n = std::min({done, rows - done, most});
+    std::memcpy(row + done * features, row, n * features * sizeof(T));
+  }
 }
 
 /// dx of sum and mean: dy for every element, times `factor`.
 template <ReduceAxis axis, class T>
 void broadcast(const T* dy, T* dx, const Sizes& s, float factor) {
   split_rows(s.batch * s.rows, s.features, [&](std::size_t, std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      if constexpr (axis == ReduceAxis::features) {
-        fill(dx + row * s.features, s.features, load(dy[row]) * factor);
-      } else {
-        scale(dy + row / s.rows * s.features, dx + row * s.features, s.features, factor);
+    if constexpr (axis == ReduceAxis::features) {
+      fill_rows(dy + begin, dx + begin * s.features, end - begin, s.features, factor);
+    } else {
+      for (std::size_t row = begin; row < end;) {
+        const std::size_t item = row / s.rows, rows = std::min(end, (item + 1) * s.rows) - row;
+        scale(dy + item * s.features, dx + row * s.features, s.features, factor);
+        repeat_row(dx + row * s.features, rows, s.features);
+        row += rows;
       }
     }
   });
