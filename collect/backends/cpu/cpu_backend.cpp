@@ -205,7 +205,7 @@ class CpuBackend final : public TimingBackend {
                     .foreign_share = load_.lost_share()};
     if (seen.foreign_share > tolerated_load) {
       seen.shared = fmt::format("other programs took {} of a core's time while it was sampled",
-                                format_percent(seen.foreign_share));
+                                format_percent(seen.foreign_share, 0));
     }
     return seen;
   }
