@@ -11,7 +11,10 @@
 #include <numeric>
 #include <vector>
 
+#include <spdlog/spdlog.h>
+
 #include "collect/backends/cpu/cpu_case.hpp"
+#include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "data/measurement.hpp"
 
@@ -285,11 +288,20 @@ ProbeReport probe_device(const dnnl::engine& engine, Arena& arena, const RandomP
   } while (elapsed_s + round_s <= budget_s ||
            (report.rounds < ProbeReport::enough_rounds && elapsed_s < patience_s));
 
+  // On a machine that others keep busy a figure may come out as one that cannot be: it stays
+  // unknown, and the run goes on.
+  const auto keep = [&](Attribute attribute, double value) {
+    try {
+      device.set(attribute, value);
+    } catch (const UsageError& error) {
+      spdlog::warn("the probe found {}: left unknown, is the machine busy?", error.what());
+    }
+  };
   for (const auto& [attribute, series] : figures.rates) {
-    device.set(attribute, series.best());
+    keep(attribute, series.best());
     report.spread[attribute] = series.spread();
   }
-  device.set(Attribute::probed_launch_latency_s, 1 / figures.launches_per_s.best());
+  keep(Attribute::probed_launch_latency_s, 1 / figures.launches_per_s.best());
   report.spread[Attribute::probed_launch_latency_s] = figures.launches_per_s.spread();
   BandwidthCurve curve;
   for (const auto& [bytes, series] : figures.curve) {
@@ -297,10 +309,14 @@ ProbeReport probe_device(const dnnl::engine& engine, Arena& arena, const RandomP
     report.curve_spread[bytes] = series.spread();
   }
   const double cache_bytes = effective_cache_bytes(curve, figures.reads.best());
-  device.set(Attribute::probed_cache_bytes, cache_bytes);
+  keep(Attribute::probed_cache_bytes, cache_bytes);
   report.spread[Attribute::probed_cache_bytes] =
       std::abs(1 - median(figures.cache_bytes) / cache_bytes);
-  device.set_bandwidth_curve(std::move(curve));
+  try {
+    device.set_bandwidth_curve(std::move(curve));
+  } catch (const UsageError& error) {
+    spdlog::warn("the probe found that {}: left unknown, is the machine busy?", error.what());
+  }
   return report;
 }
 
