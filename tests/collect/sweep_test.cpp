@@ -51,8 +51,19 @@ TEST(Sweep, SameFileGivesTheSameTasksInTheSameOrder) {
   EXPECT_NE(first, other);
 }
 
+TEST(Sweep, FullHasEveryOperatorInEveryPass) {
+  std::set<std::pair<const Operator*, Pass>> planned;
+  for (const Task& task : load_plan("full").tasks) planned.emplace(&task.layer.op(), task.pass);
+  for (const Operator* op : operators()) {
+    for (const Pass pass : op->passes) {
+      if (pass == Pass::training_step) continue;  // of imported tables
+      EXPECT_TRUE(planned.contains({op, pass})) << op->name << " " << name_of(pass);
+    }
+  }
+}
+
 TEST(Sweep, TasksAreDistinctAndShuffled) {
-  for (const auto& name : {"quickstart", "justus2018"}) {
+  for (const auto& name : {"quickstart", "justus2018", "cnn", "transformer", "full"}) {
     const auto all = texts(load_plan(name));
     EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size()) << name;
     EXPECT_FALSE(std::is_sorted(all.begin(), all.end()));
