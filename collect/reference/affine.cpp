@@ -44,20 +44,6 @@ std::size_t channel_of(const Conv2dShape& s, std::size_t destination) {
          static_cast<std::size_t>(s.out_channels);
 }
 
-double activate(Activation activation, double z) {
-  switch (activation) {
-    case Activation::relu:
-      return std::max(z, 0.0);
-    case Activation::tanh:
-      return std::tanh(z);
-    case Activation::sigmoid:
-      return 1 / (1 + std::exp(-z));
-    case Activation::none:
-      break;
-  }
-  return z;
-}
-
 /// f'(z) from y = f(z).
 double slope(Activation activation, double y) {
   switch (activation) {
@@ -74,6 +60,20 @@ double slope(Activation activation, double y) {
 }
 
 }  // namespace
+
+double activate(Activation activation, double z) {
+  switch (activation) {
+    case Activation::relu:
+      return std::max(z, 0.0);
+    case Activation::tanh:
+      return std::tanh(z);
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-z));
+    case Activation::none:
+      break;
+  }
+  return z;
+}
 
 Operands affine_reference(const Task& task, const Operands& operands) {
   const Conv2dShape s = shape_of(task.layer);

@@ -71,4 +71,7 @@ Operands softmax_reference(const Task& task, const Operands& operands);
 /// src [batch, features] -> dst.
 Operands transfer_reference(const Task& task, const Operands& operands);
 
+/// f(z) of a fused activation.
+double activate(Activation activation, double z);
+
 }  // namespace forecost

@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "collect/reference/references.hpp"
 #include "core/error.hpp"
 #include "data/operators/conv2d.hpp"
 #include "data/operators/dense.hpp"
 #include "data/operators/pool2d.hpp"
-#include "tests/cpu/activate.hpp"
 
 namespace forecost {
 namespace {
