@@ -188,10 +188,7 @@ class CpuBackend final : public TimingBackend {
                           [&](Recipe& recipe) { describe_allreduce(recipe, task, gang); });
   }
 
-  double now_s() const override {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }
+  double now_s() const override { return seconds_now(); }
 
   void spin(double seconds) override {
     const double end = now_s() + seconds;

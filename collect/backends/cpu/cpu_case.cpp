@@ -1,6 +1,5 @@
 #include "collect/backends/cpu/cpu_case.hpp"
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -16,10 +15,6 @@ namespace {
 
 using dnnl::memory;
 using Content = Recipe::Tensor::Content;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::size_t elements_of(const memory::desc& layout) {
   std::size_t elements = 1;

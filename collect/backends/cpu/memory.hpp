@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,11 @@
 // Memory of the measured cases, and what walks over it on all threads of the team.
 
 namespace forecost::cpu {
+
+/// The clock of all timings here: steady, in seconds.
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// Memory for one case after another. Pages stay with the process between cases: taking them anew
 /// from the kernel would take longer than most cases do. Not for use by several threads.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -23,10 +22,6 @@ namespace {
 
 using namespace cpu;
 using dnnl::memory;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Where a tensor lives. Tensors that only the next primitive reads share memory, as a framework's
 /// allocator makes them do: two places alternate along the chain of layers.

@@ -3,7 +3,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -14,6 +13,7 @@
 #include <spdlog/spdlog.h>
 
 #include "collect/backends/cpu/cpu_case.hpp"
+#include "collect/backends/cpu/kernels.hpp"
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "data/measurement.hpp"
@@ -30,10 +30,6 @@ std::size_t memory_probe_bytes() { return std::max(512 * mib, 32 * mib * team_si
 
 /// What the team reads, or copies, at a time where memory's own rate is wanted.
 std::size_t chunk_bytes() { return 4 * mib * team_size(); }
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// The shortest of repeated runs, after one that does not count.
 double best_of(double budget_s, int min_runs, const std::function<void()>& run) {
@@ -58,12 +54,8 @@ double seconds_per_run(const dnnl::engine& engine, Arena& arena, const RandomPoo
 
 // What probes a limit must not fall short of it: as optimizer updates do, it loads 64 bytes at a
 // time where the CPU can, and from four places in turn, which keeps more requests in flight.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
-__attribute__((target_clones("avx512f", "default")))
-#endif
-std::uint64_t
-read_words(const std::uint64_t* words, std::size_t n, std::uint64_t mask) {
+FORECOST_CLONES std::uint64_t read_words(const std::uint64_t* words, std::size_t n,
+                                         std::uint64_t mask) {
   const std::size_t quarter = n / 4;
   const std::uint64_t *a = words, *b = a + quarter, *c = b + quarter, *d = c + quarter;
   std::uint64_t sum = 0;
