@@ -64,6 +64,12 @@ std::int64_t count_of(const po::variables_map& values, const char* name, std::in
   return value;
 }
 
+std::string backend_of(const std::string& backend, const std::string& replay) {
+  if (replay.empty() || backend == "replay") return backend;
+  if (backend == "auto") return "replay";
+  throw UsageError(fmt::format("--replay contradicts --backend {}", backend));
+}
+
 int cores_of(const po::variables_map& values) {
   const int cores = values["cores"].as<int>();
   if (cores < 0) throw UsageError(fmt::format("--cores {}: expected 0 or more", cores));

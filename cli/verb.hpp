@@ -47,6 +47,9 @@ double positive_number(const po::variables_map& values, const char* name);
 std::int64_t count_of(const po::variables_map& values, const char* name, std::int64_t least);
 /// --cores: 0 stands for all that the process is bound to.
 int cores_of(const po::variables_map& values);
+/// What --backend and --replay ask for together: `replay` where auto is given sources to play.
+/// Throws UsageError where they contradict each other.
+std::string backend_of(const std::string& backend, const std::string& replay);
 /// --batch: one or more.
 std::vector<std::int64_t> batches_of(const po::variables_map& values);
 

@@ -141,12 +141,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       throw UsageError(
           "--replay is empty: expected devices, a corpus.h5, or only --backend replay");
     }
-    if (!collecting.replay.empty()) {
-      if (collecting.backend == "auto") collecting.backend = "replay";
-      if (collecting.backend != "replay") {
-        throw UsageError(fmt::format("--replay contradicts --backend {}", collecting.backend));
-      }
-    }
+    collecting.backend = backend_of(collecting.backend, collecting.replay);
     collecting.cores = cores_of(values);
     collecting.dedicated_manager = values.count("dedicated-manager") > 0;
     collecting.shard = parse_shard(values["shard"].as<std::string>());

@@ -75,8 +75,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     asked_for_help = !parse(world, help, options, 0, arguments, values);
     if (asked_for_help) return;
     const auto replay = values["replay"].as<std::string>();
-    auto name = values["backend"].as<std::string>();
-    if (!replay.empty() && name == "auto") name = "replay";
+    const auto name = backend_of(values["backend"].as<std::string>(), replay);
     backend = open_backend(name, {cores_of(values), world.local_rank(), world.local_size(),
                                   world.rank(), world.size(), replay, 0});
   });

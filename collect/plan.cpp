@@ -258,6 +258,7 @@ void expand_block(const SweepBlock& block, std::uint64_t seed, Expansion& out) {
   const Operator& op = *block.op;
   std::vector<std::int64_t> values(op.parameters.size());
   std::int64_t found = 0;
+  std::string contradiction;
   for (std::int64_t in_vain = 0; found < block.samples;) {
     if (in_vain > 1000 + 50 * block.samples) {
       out.skip(op.name, "all",
@@ -309,8 +310,10 @@ void expand_block(const SweepBlock& block, std::uint64_t seed, Expansion& out) {
           break;
         }
       }
-    } catch (const UsageError&) {
-      why = "parameters that contradict each other (a kernel larger than its input, ...)";
+    } catch (const UsageError& error) {
+      // One example is enough: every draw has a message of its own.
+      if (contradiction.empty()) contradiction = error.what();
+      why = "parameters that contradict each other, such as: " + contradiction;
       pass_of_why = "all";
     }
     if (!why.empty()) {

@@ -22,8 +22,10 @@ Plan load_plan(const std::string& name_or_file) {
   plan.rules = sweep.rules;
   expand(sweep, plan);
   if (plan.tasks.empty()) {
-    throw UsageError(
-        fmt::format("{}: the sweep's caps and ranges leave no task", sweep_file.string()));
+    const PlanSkip* skip = plan.skipped.empty() ? nullptr : &plan.skipped.front();
+    throw UsageError(fmt::format("{}: the sweep's caps and ranges leave no task{}",
+                                 sweep_file.string(),
+                                 skip ? fmt::format("; {}: {}", skip->op, skip->reason) : ""));
   }
   return plan;
 }
