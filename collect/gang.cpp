@@ -72,48 +72,6 @@ void follow(PreparedCase& own, Gang& gang) {
   }
 }
 
-/// The backend of rank 0, whose cases are the gang's.
-class LeaderBackend final : public TimingBackend {
- public:
-  LeaderBackend(TimingBackend& own, Gang& gang) : own_(own), gang_(gang) {}
-
-  std::string_view name() const override { return own_.name(); }
-  Protocol protocol() const override { return own_.protocol(); }
-  const Device& device() const override { return own_.device(); }
-  Environment environment() const override { return own_.environment(); }
-  double free_memory_bytes() const override { return own_.free_memory_bytes(); }
-  /// The members find out together, in prepare().
-  std::optional<std::string> unsupported(const Task&) const override { return std::nullopt; }
-  double now_s() const override { return own_.now_s(); }
-  void spin(double seconds) override { own_.spin(seconds); }
-
-  std::unique_ptr<PreparedCase> prepare(const Task& task, std::uint64_t seed) override {
-    prepared_ = true;
-    std::unique_ptr<PreparedCase> own;
-    try {
-      own = own_.prepare_collective(task, seed, gang_);
-    } catch (...) {
-      all_ready(gang_, false);
-      throw;
-    }
-    if (!all_ready(gang_, true)) {
-      throw CaseRefused(Status::failed,
-                        "another member of the gang could not prepare it; its log "
-                        "tells why");
-    }
-    return std::make_unique<LeaderCase>(std::move(own), gang_);
-  }
-  /// The others wait for a word on the task in any case.
-  void release_unprepared() {
-    if (!prepared_) all_ready(gang_, false);
-  }
-
- private:
-  TimingBackend& own_;
-  Gang& gang_;
-  bool prepared_ = false;
-};
-
 }  // namespace
 
 std::unique_ptr<PreparedCase> TimingBackend::prepare_collective(const Task& task, std::uint64_t,
@@ -174,10 +132,26 @@ GangRecord gang_record(const DeviceGroup& group, const std::vector<int>& ranks) 
 std::optional<Measurement> measure_in_gang(TimingBackend& backend, Gang& gang, const Task& task,
                                            const MeasureRules& rules, std::uint64_t seed) {
   if (gang.rank() == 0) {
-    LeaderBackend leader(backend, gang);
-    auto row = measure(leader, task, rules, seed);
-    leader.release_unprepared();
-    // A stop before the row was whole: the task is to be done again.
+    bool told = false;
+    const Prepare prepare = [&](const Task& what,
+                                std::uint64_t own_seed) -> std::unique_ptr<PreparedCase> {
+      told = true;
+      std::unique_ptr<PreparedCase> own;
+      try {
+        own = backend.prepare_collective(what, own_seed, gang);
+      } catch (...) {
+        all_ready(gang, false);
+        throw;
+      }
+      if (!all_ready(gang, true)) {
+        throw CaseRefused(Status::failed,
+                          "another member of the gang could not prepare it; its log tells why");
+      }
+      return std::make_unique<LeaderCase>(std::move(own), gang);
+    };
+    auto row = measure(backend, task, rules, seed, prepare);
+    // The others wait for a word in any case.
+    if (!told) all_ready(gang, false);
     return row;
   }
   std::unique_ptr<PreparedCase> own;

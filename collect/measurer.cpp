@@ -104,11 +104,13 @@ std::optional<Status> Measurer::execute_collective(std::int64_t index, Gang& gan
     return measure_in_gang(backend_, gang, what, plan_.rules, seed);
   };
   if (gang.rank() != 0) {
+    // The first member does not ask for what all of them have given up.
+    if (given_up(plan_.tasks[task])) return std::nullopt;
     take(plan_.tasks[task], seed_of(plan_.tasks[task], replicate));
     awake_.after_task();
     return std::nullopt;
   }
-  journal_.append(members);
+  if (recorded_groups_.insert(members.id()).second) journal_.append(members);
   const auto row = measure_planned(task, replicate, take, members.id());
   if (!row) return std::nullopt;
   return row->status;
@@ -131,6 +133,10 @@ std::optional<Measurement> Measurer::measure_planned(std::size_t index, std::int
   });
 }
 
+bool Measurer::given_up(const Task& task) const {
+  return launch_.given_up.contains(task_key(task, backend_.device().device_class));
+}
+
 /// Other values for another replicate: what depends on them is part of how well a time repeats.
 std::uint64_t Measurer::seed_of(const Task& task, std::int64_t replicate) const {
   const auto stream = static_cast<std::uint64_t>(replicate);
@@ -143,14 +149,13 @@ std::optional<Measurement> Measurer::measure_planned(std::size_t index, std::int
   const Task& task = plan_.tasks[index];
   spdlog::debug("task {} #{}: {}", index, replicate, task_text(task));
   const double begin_s = backend_.now_s();
-  const std::string key = task_key(task, backend_.device().device_class);
   std::optional<Measurement> row;
-  if (launch_.given_up.contains(key)) {
+  if (given_up(task)) {
     row = begin_row(backend_, task);
     row->status = Status::crashed;
     row->reason = fmt::format("its process died {} times while measuring it", deadly);
   } else {
-    in_flight_.begin(key);
+    in_flight_.begin(task_key(task, backend_.device().device_class));
     row = take(task, seed_of(task, replicate));
     in_flight_.end();
   }

@@ -82,6 +82,8 @@ class Measurer {
   std::optional<Measurement> measure_planned(std::size_t task, std::int64_t replicate,
                                              const Take& take, const std::string& group_id = "");
   std::optional<Measurement> measure_planned(std::size_t task, std::int64_t replicate);
+  /// On all ranks alike.
+  bool given_up(const Task& task) const;
   std::uint64_t seed_of(const Task& task, std::int64_t replicate) const;
   void measure_reference();
   void record_device();
@@ -94,6 +96,7 @@ class Measurer {
   const Launch launch_;
   KeepAwake awake_;
   Device recorded_device_;
+  std::set<std::string> recorded_groups_;
   Duty duty_;
   std::int64_t measured_ = 0;
   std::vector<std::int64_t> shared_;      ///< the schedule's numbers of rows of that status

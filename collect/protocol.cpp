@@ -165,10 +165,12 @@ void check_result(const Task& task, PreparedCase& prepared) {
 }
 
 void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& rules,
-                  std::uint64_t seed) {
+                  std::uint64_t seed, const Prepare& prepare) {
   const double started_s = backend.now_s();
-  if (const auto why = backend.unsupported(row.task)) {
-    throw CaseRefused(Status::unsupported, *why);
+  if (!prepare) {
+    if (const auto why = backend.unsupported(row.task)) {
+      throw CaseRefused(Status::unsupported, *why);
+    }
   }
   // Operands alone; prepare() refuses once it also knows the workspace.
   const double needed = row.task.work().bytes(), available = backend.free_memory_bytes();
@@ -178,7 +180,8 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
                                   format_bytes(available)));
   }
   if (stop_signal() != 0) throw StopAsked{};
-  std::unique_ptr<PreparedCase> prepared = backend.prepare(row.task, seed);
+  std::unique_ptr<PreparedCase> prepared =
+      prepare ? prepare(row.task, seed) : backend.prepare(row.task, seed);
   const CaseInfo& info = prepared->info();
   row.implementation = info.implementation;
   row.memory_bytes = info.memory_bytes;
@@ -255,11 +258,12 @@ Measurement begin_row(const TimingBackend& backend, const Task& task) {
 }
 
 std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
-                                   const MeasureRules& rules, std::uint64_t seed) {
+                                   const MeasureRules& rules, std::uint64_t seed,
+                                   const Prepare& prepare) {
   Measurement row = begin_row(backend, task);
   row.seed = seed;
   try {
-    measure_into(row, backend, rules, seed);
+    measure_into(row, backend, rules, seed, prepare);
   } catch (const StopAsked&) {
     return std::nullopt;
   } catch (const CaseRefused& refused) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,8 +26,13 @@ namespace forecost {
 /// of itself, checksum, started_unix_s. Left to the caller: environment_id, run_id, replicate,
 /// concurrent_ranks. The caller also keeps the device awake (KeepAwake), and looks whether the task
 /// has poisoned it.
+///
+/// `prepare` makes the case of a task that this device does not do alone; without it the backend
+/// does, once it has said that it supports the task.
+using Prepare = std::function<std::unique_ptr<PreparedCase>(const Task&, std::uint64_t seed)>;
 std::optional<Measurement> measure(TimingBackend& backend, const Task& task,
-                                   const MeasureRules& rules, std::uint64_t seed);
+                                   const MeasureRules& rules, std::uint64_t seed,
+                                   const Prepare& prepare = {});
 
 /// How one prepared case was timed; times are of one run.
 struct CaseTimes {
