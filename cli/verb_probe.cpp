@@ -196,15 +196,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   });
   if (asked_for_help) return ExitCode::done;
 
-  DeviceGroup group;
-  const auto gather = [&] {
-    try {
-      group = gather_devices(world, backend.get());
-    } catch (const EnvironmentError& error) {
-      throw AgreedError(error.code(), error.what());
-    }
-  };
-  gather();
+  DeviceGroup group = gather_devices(world, backend.get());
   const bool to_stdout = output == "-";
   agree(world, [&] {
     if (world.rank() != 0) return;
@@ -235,7 +227,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     report.spread[Attribute::probed_allreduce_bytes_per_s] = *spread;
   }
   const double seconds = elapsed_s();
-  gather();
+  group = gather_devices(world, backend.get());
 
   std::string file, tables;
   if (backend) {

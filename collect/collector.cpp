@@ -448,14 +448,7 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
   });
   // Sharing is found before the seconds of a probe are spent; the second gathering brings what the
   // probe found.
-  const auto gather = [&] {
-    try {
-      group = gather_devices(world, backend.get());
-    } catch (const EnvironmentError& error) {
-      throw AgreedError(error.code(), error.what());
-    }
-  };
-  gather();
+  group = gather_devices(world, backend.get());
   std::optional<OpenedRun> opened;  // on rank 0
   agree(world, [&] {
     if (world.rank() != 0) return;
@@ -478,7 +471,7 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
     if (backend) backend->probe(brief_probe_s);
   });
   probe_all_reduce(world, backend.get(), brief_probe_s / 4);
-  gather();
+  group = gather_devices(world, backend.get());
 
   std::vector<std::string> classes;
   for (const auto& member : group.members) classes.push_back(member.device.device_class);

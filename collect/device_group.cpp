@@ -8,6 +8,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "mpi/agree.hpp"
+
 namespace forecost {
 
 namespace {
@@ -128,10 +130,14 @@ DeviceGroup gather_devices(const World& world, const TimingBackend* backend) {
   for (const auto& text : world.all_gather(text_of(world, backend))) {
     group.members.push_back(member_of(text));
   }
-  if (group.devices() == 0) {
-    throw EnvironmentError("no rank has a device; 'forecost devices' shows what is here");
+  try {
+    if (group.devices() == 0) {
+      throw EnvironmentError("no rank has a device; 'forecost devices' shows what is here");
+    }
+    refuse_shared_devices(group);
+  } catch (const EnvironmentError& error) {  // every rank finds the same
+    throw AgreedError(error.code(), error.what());
   }
-  refuse_shared_devices(group);
   return group;
 }
 

@@ -27,7 +27,7 @@ struct DeviceGroup {
   int neighbours(int rank) const;
 };
 
-/// `backend` is null on a rank without a device. Throws EnvironmentError, the same on all ranks, if
+/// `backend` is null on a rank without a device. Throws AgreedError of an environment if
 /// no rank has a device, or if two ranks of a host share one (host, ranks and UUID are named).
 DeviceGroup gather_devices(const World& world, const TimingBackend* backend);
 
