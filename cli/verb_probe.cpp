@@ -130,7 +130,7 @@ std::string file_of(const Device& device, const ProbeReport& report, double seco
       std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
   std::string text = fmt::format(
       "{}, {:%Y-%m-%dT%H:%M:%SZ}, forecost {}:\n# {} in {:.0f} s, {} at once on this host. "
-      "The best round counts; the median one was below it by\n",
+      "A quarter of the rounds reached these figures; the median one was below them by\n",
       first_line, fmt::gmtime(now), version, format_counted(report.rounds, "round"), seconds,
       format_counted(ranks_of_host, "device"));
   for (const auto& [attribute, spread] : report.spread) {

@@ -10,16 +10,12 @@
 namespace forecost::cpu {
 namespace {
 
-TEST(Probe, CachesEndWhereTheCurveCrossesMemorysRate) {
-  constexpr double memory = 10e9;  // so that the limit is 16 GB/s
-  // Half way, in logarithms, between 64 GB/s at 1 MB and 4 GB/s at 16 MB.
-  EXPECT_NEAR(effective_cache_bytes({{1e6, 64e9}, {16e6, 4e9}}, memory), 4e6, 1);
+TEST(Probe, CachesEndWhereTheCurveFallsToMemorysRate) {
+  EXPECT_EQ(effective_cache_bytes({{1e6, 64e9}, {2e6, 17e9}, {4e6, 15e9}, {8e6, 10e9}}), 2e6);
   // A dip among smaller sizes is not the end.
-  EXPECT_NEAR(effective_cache_bytes({{1e5, 90e9}, {2e5, 9e9}, {1e6, 64e9}, {16e6, 4e9}}, memory),
-              4e6, 1);
-  EXPECT_EQ(effective_cache_bytes({{1e6, 16e9}, {2e6, 15e9}}, memory), 1e6);
-  EXPECT_EQ(effective_cache_bytes({{1e6, 15e9}, {2e6, 12e9}}, memory), 1e6);
-  EXPECT_EQ(effective_cache_bytes({{1e6, 90e9}, {2e6, 80e9}}, memory), 2e6);
+  EXPECT_EQ(effective_cache_bytes({{1e6, 90e9}, {2e6, 9e9}, {4e6, 64e9}, {8e6, 10e9}}), 4e6);
+  // All of it comes from one memory: no cache is seen.
+  EXPECT_EQ(effective_cache_bytes({{1e6, 15e9}, {2e6, 12e9}, {4e6, 10e9}}), 1e6);
 }
 
 TEST(Probe, SetsWhatItFindsAndTellsTheSpread) {

@@ -64,13 +64,7 @@ class CpuBackend final : public TimingBackend {
   const Device& device() const override { return device_; }
 
   ProbeReport probe(double budget_s, const std::function<void()>& after_round) override {
-    ProbeReport report =
-        probe_device(engine_, arena_, pool_, cpu_has_bf16(), budget_s, after_round, device_);
-    arena_.trim();
-    // Caches do not replace the oldest line first: what is just as large as they are leaves some of
-    // the operands there (updates then ran at 1.3 times memory's bandwidth).
-    flush_.resize(2 * device_[Attribute::probed_cache_bytes]);
-    return report;
+    return probe(budget_s, upper_quartile, after_round);
   }
 
   void set_probed(Attribute attribute, double value) override { device_.set(attribute, value); }
@@ -96,7 +90,7 @@ class CpuBackend final : public TimingBackend {
     if (confirmations_ == most) return false;
     ++confirmations_;
     const Device before = device_;
-    probe(brief_probe_s, {});
+    probe(brief_probe_s, best_round, {});
     for (const Attribute rate :
          {Attribute::probed_f32_flops, Attribute::probed_bf16_flops,
           Attribute::probed_bandwidth_bytes_per_s, Attribute::probed_cache_bandwidth_bytes_per_s,
@@ -208,6 +202,16 @@ class CpuBackend final : public TimingBackend {
   }
 
  private:
+  ProbeReport probe(double budget_s, double told_share, const std::function<void()>& after_round) {
+    ProbeReport report = probe_device(engine_, arena_, pool_, cpu_has_bf16(), budget_s, told_share,
+                                      after_round, device_);
+    arena_.trim();
+    // Caches do not replace the oldest line first: what is just as large as they are leaves some of
+    // the operands there (updates then ran at 1.3 times memory's bandwidth).
+    flush_.resize(2 * device_[Attribute::probed_cache_bytes]);
+    return report;
+  }
+
   PinnedTeam team_;
   Load load_;
   std::vector<int> bound_;  ///< the cores of this process before the team was tied to its own

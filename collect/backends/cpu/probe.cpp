@@ -7,7 +7,6 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -67,16 +66,19 @@ FORECOST_CLONES std::uint64_t read_words(const std::uint64_t* words, std::size_t
 }
 
 /// Every thread reads its own part of the words again and again; bytes per second of all. What
-/// takes long is timed piece by piece, the best time of each: a piece falls between two
-/// disturbances, a whole pass over a large working set would not.
+/// takes long is timed piece by piece, since a piece falls between two disturbances and a whole
+/// pass over a large working set would not. A quarter of the pieces reach the rate that is told,
+/// since the best one, which a cache happens to hold, would flatter the set; of what is one piece,
+/// the best pass counts.
 double read_rate(std::span<const std::uint64_t> words, double budget_s) {
   const std::size_t threads = team_size(), share = words.size() / threads;
-  const std::size_t pieces = std::clamp<std::size_t>(words.size_bytes() / chunk_bytes(), 1, 16);
+  const std::size_t pieces = std::max<std::size_t>(words.size_bytes() / chunk_bytes(), 1);
   const std::size_t piece = share / pieces;
   // A small one so often that the team's start and end, a microsecond or two, hardly count.
   const std::size_t repeats =
       pieces > 1 ? 1 : std::max<std::size_t>(1, 16 * mib / (piece * sizeof(std::uint64_t)));
-  std::vector<double> best(pieces, 1e30);
+  std::vector<double> rates;
+  const auto bytes = static_cast<double>(repeats * piece * threads * sizeof(std::uint64_t));
   volatile std::uint64_t sink = 0;
   const double begin = seconds_now();
   for (int pass = 0; pass < 2 || seconds_now() - begin < budget_s; ++pass) {
@@ -91,12 +93,12 @@ double read_rate(std::span<const std::uint64_t> words, double budget_s) {
       }
       const double seconds = seconds_now() - start;
       sink = total;
-      if (pass > 0) best[p] = std::min(best[p], seconds);  // the first one fills the caches
+      if (pass > 0) rates.push_back(bytes / seconds);  // the first one fills the caches
     }
   }
   static_cast<void>(sink);
-  return static_cast<double>(repeats * pieces * piece * threads * sizeof(std::uint64_t)) /
-         std::accumulate(best.begin(), best.end(), 0.0);
+  std::sort(rates.begin(), rates.end());
+  return quantile(rates, pieces > 1 ? upper_quartile : best_round);
 }
 
 /// Memory's own rate: chunk after chunk of a buffer far larger than the caches, so that each is
@@ -166,8 +168,11 @@ double copy_rate(std::span<float> values, double budget_s) {
 class Series {
  public:
   void add(double value) { rounds_.push_back(value); }
-  double best() const { return *std::max_element(rounds_.begin(), rounds_.end()); }
-  double spread() const { return 1 - median(rounds_) / best(); }
+  double reached(double share) const {
+    std::vector<double> sorted = rounds_;
+    std::sort(sorted.begin(), sorted.end());
+    return quantile(sorted, share);
+  }
 
  private:
   std::vector<double> rounds_;
@@ -175,10 +180,18 @@ class Series {
 
 struct Figures {
   std::map<Attribute, Series> rates;
-  Series launches_per_s, reads;
+  Series launches_per_s;
   std::map<double, Series> curve;  ///< by working set in bytes
-  std::vector<double> cache_bytes;
 };
+
+/// A working set lies elsewhere in the buffer in every round: how its pages fall into the sets of a
+/// cache makes a third of the rate at the cache's own size, and a process keeps its pages.
+std::size_t place_of(int round, std::size_t bytes, std::size_t buffer_bytes) {
+  constexpr std::size_t page = 4096;
+  constexpr double golden = 0.6180339887;  // spreads any number of rounds evenly
+  const double share = std::fmod(golden * round, 1.0);
+  return static_cast<std::size_t>(share * static_cast<double>(buffer_bytes - bytes)) / page * page;
+}
 
 void probe_arithmetic(const dnnl::engine& engine, Arena& arena, const RandomPool& pool,
                       bool has_bf16, double budget_s, Figures& figures) {
@@ -215,51 +228,40 @@ void probe_arithmetic(const dnnl::engine& engine, Arena& arena, const RandomPool
       1 / seconds_per_run(engine, arena, pool, Task{smallest}, 100, budget_s / 4));
 }
 
-void probe_memory(Arena& arena, double budget_s, Figures& figures) {
+void probe_memory(Arena& arena, int round, double budget_s, Figures& figures) {
   const std::size_t size = memory_probe_bytes();
   arena.reset(size);
   const std::span<std::uint64_t> words(static_cast<std::uint64_t*>(arena.take(size)),
                                        size / sizeof(std::uint64_t));
   const std::span<float> values(reinterpret_cast<float*>(words.data()), 2 * words.size());
-  if (figures.curve.empty()) {
+  if (round == 0) {
 #pragma omp parallel for schedule(static)
     for (std::size_t i = 0; i < words.size(); ++i) words[i] = 0x3F8000003F800000;  // 1.0F, twice
   }
-  const double read = memory_rate(words, budget_s);
-  figures.reads.add(read);
   figures.rates[Attribute::probed_bandwidth_bytes_per_s].add(
-      std::max(read, triad_rate(values, budget_s)));
+      std::max(memory_rate(words, budget_s), triad_rate(values, budget_s)));
   figures.rates[Attribute::probed_host_link_bytes_per_s].add(copy_rate(values, budget_s));
 
-  BandwidthCurve curve;
-  double fastest = 0;
   for (std::size_t bytes = team_size() * 32 * 1024; bytes <= size; bytes *= 2) {
-    const double rate = read_rate(words.first(bytes / sizeof(std::uint64_t)), budget_s / 8);
-    curve[static_cast<double>(bytes)] = rate;
-    figures.curve[static_cast<double>(bytes)].add(rate);
-    fastest = std::max(fastest, rate);
+    const std::size_t at = place_of(round, bytes, size) / sizeof(std::uint64_t);
+    figures.curve[static_cast<double>(bytes)].add(
+        read_rate(words.subspan(at, bytes / sizeof(std::uint64_t)), budget_s / 8));
   }
-  figures.cache_bytes.push_back(effective_cache_bytes(curve, read));
-  figures.rates[Attribute::probed_cache_bandwidth_bytes_per_s].add(fastest);
 }
 
 }  // namespace
 
-double effective_cache_bytes(const BandwidthCurve& curve, double memory_bytes_per_s) {
-  const double limit = 1.6 * memory_bytes_per_s;
+double effective_cache_bytes(const BandwidthCurve& curve) {
   // From the largest down: a dip among the smaller ones is no end of the caches.
-  const auto fast = std::find_if(curve.rbegin(), curve.rend(),
-                                 [&](const auto& point) { return point.second >= limit; });
-  if (fast == curve.rend()) return curve.begin()->first;
-  const auto slow = fast.base();
-  if (slow == curve.end()) return fast->first;
-  const double share = std::log(fast->second / limit) / std::log(fast->second / slow->second);
-  return fast->first * std::pow(slow->first / fast->first, share);
+  const auto fast = std::find_if(curve.rbegin(), curve.rend(), [&](const auto& point) {
+    return point.second >= 1.6 * curve.rbegin()->second;
+  });
+  return fast == curve.rend() ? curve.begin()->first : fast->first;
 }
 
 ProbeReport probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& pool,
-                         bool has_bf16, double budget_s, const std::function<void()>& after_round,
-                         Device& device) {
+                         bool has_bf16, double budget_s, double told_share,
+                         const std::function<void()>& after_round, Device& device) {
   // Short pieces, since a neighbour or another process disturbs for some hundred milliseconds, and
   // several rounds, so that not all of them are: a disturbed limit is one that honest rows exceed.
   constexpr double piece_s = 0.08;
@@ -271,7 +273,7 @@ ProbeReport probe_device(const dnnl::engine& engine, Arena& arena, const RandomP
   constexpr double patience_s = 10;
   do {
     probe_arithmetic(engine, arena, pool, has_bf16, piece_s, figures);
-    probe_memory(arena, piece_s, figures);
+    probe_memory(arena, report.rounds, piece_s, figures);
     ++report.rounds;
     if (after_round) after_round();
     const double now_s = seconds_now() - begin;
@@ -289,21 +291,31 @@ ProbeReport probe_device(const dnnl::engine& engine, Arena& arena, const RandomP
       spdlog::warn("the probe found {}: left unknown, is the machine busy?", error.what());
     }
   };
+  const auto spread = [&](const Series& series) {
+    return 1 - series.reached(0.5) / series.reached(told_share);
+  };
   for (const auto& [attribute, series] : figures.rates) {
-    keep(attribute, series.best());
-    report.spread[attribute] = series.spread();
+    keep(attribute, series.reached(told_share));
+    report.spread[attribute] = spread(series);
   }
-  keep(Attribute::probed_launch_latency_s, 1 / figures.launches_per_s.best());
-  report.spread[Attribute::probed_launch_latency_s] = figures.launches_per_s.spread();
-  BandwidthCurve curve;
+  const Series& launches = figures.launches_per_s;
+  keep(Attribute::probed_launch_latency_s, 1 / launches.reached(told_share));
+  report.spread[Attribute::probed_launch_latency_s] = spread(launches);
+  BandwidthCurve curve, middle;
   for (const auto& [bytes, series] : figures.curve) {
-    curve[bytes] = series.best();
-    report.curve_spread[bytes] = series.spread();
+    curve[bytes] = series.reached(told_share);
+    middle[bytes] = series.reached(0.5);
+    report.curve_spread[bytes] = spread(series);
   }
-  const double cache_bytes = effective_cache_bytes(curve, figures.reads.best());
+  const auto fastest = std::max_element(
+      curve.begin(), curve.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  keep(Attribute::probed_cache_bandwidth_bytes_per_s, fastest->second);
+  report.spread[Attribute::probed_cache_bandwidth_bytes_per_s] =
+      report.curve_spread[fastest->first];
+  const double cache_bytes = effective_cache_bytes(curve);
   keep(Attribute::probed_cache_bytes, cache_bytes);
   report.spread[Attribute::probed_cache_bytes] =
-      std::abs(1 - median(figures.cache_bytes) / cache_bytes);
+      std::abs(1 - effective_cache_bytes(middle) / cache_bytes);
   try {
     device.set_bandwidth_curve(std::move(curve));
   } catch (const UsageError& error) {
