@@ -136,10 +136,17 @@ torch.set_grad_enabled(False)
 
 
 def calls_of(step, optimizer, text):
-    """The same in each layout that PyTorch may keep images in."""
+    """The same in each layout that PyTorch may keep images in, and why it can not where it has none."""
     images = text.split()[0] in torch_peer.IMAGE_OPERATORS and step != "update"
-    return [torch_peer.call_of(step, optimizer, text, arguments.dtype, layout)
-            for layout in (torch.contiguous_format, torch.channels_last)[:2 if images else 1]]
+    calls, why = [], ""
+    for layout in (torch.contiguous_format, torch.channels_last)[:2 if images else 1]:
+        try:
+            call = torch_peer.call_of(step, optimizer, text, arguments.dtype, layout)
+            call()
+            calls.append(call)
+        except RuntimeError as error:
+            why = "PyTorch fails: " + str(error).splitlines()[0]
+    return calls, why
 
 
 def kernels_of(call):
@@ -168,28 +175,30 @@ print(f"{'operator':22} {'pass':17} {'n':>3} {'median':>7} {'least':>7} {'most':
 results, groups = [], {}
 for name, step, optimizer, text in wanted:
     task = f"{step} {arguments.dtype} {optimizer} hot heuristic {text}"
-    calls = calls_of(step, optimizer, text)
-    ours, theirs, answer = [], [[] for _ in calls], {}
-    for _ in range(arguments.rounds):
+    calls, torch_fails = calls_of(step, optimizer, text)
+    ours, theirs, answer = [], [[] for _ in calls], {"status": "failed", "reason": torch_fails}
+    for _ in range(arguments.rounds if calls else 0):
         answer = ask(task)
         if "median_s" not in answer:
             break
         ours.append(answer["median_s"])
         for call, times in zip(calls, theirs):
             times.append(timed(call))
-    best = min(range(len(calls)), key=lambda i: min(theirs[i], default=0))
+    best = min(range(len(calls)), key=lambda i: min(theirs[i], default=0), default=0)
+    if ours:
+        last = calls[best]
     key = (name if step != "update" else f"update {optimizer}", step)
-    results.append({"task": task, "ours_s": ours, "torch_s": theirs[best], "layout": best, **answer})
+    results.append({"task": task, "ours_s": ours, "torch_s": theirs[best] if calls else [], "layout": best, **answer})
     groups.setdefault(key, []).append(results[-1])
     if len(groups[key]) < len(LAYERS.get(name, DENSE)):
         continue
     ratios = sorted(min(r["ours_s"]) / min(r["torch_s"]) for r in groups[key] if r["ours_s"])
-    ran = sorted({r["implementation"] for r in groups[key]}) or [""]
+    ran = sorted({r["implementation"] for r in groups[key] if "implementation" in r})
     why = "" if ratios else f"{answer['status']}: {answer['reason']}"
     text_of = lambda value: f"{value:7.2f}" if ratios else f"{'-':>7}"
     outside = ratios and not 0.8 <= statistics.median(ratios) <= 1.25
     if outside:
-        why = f"{', '.join(ran)}; PyTorch: {kernels_of(calls[best])}"
+        why = f"{', '.join(ran)}; PyTorch: {kernels_of(last)}"
     mark = "!" if outside or not ratios else " "
     print(f"{key[0]:22} {step:17} {len(ratios):3} " + " ".join(
         text_of(f(ratios) if ratios else 0) for f in (statistics.median, min, max)) + f" {mark} {why or ', '.join(ran)}", flush=True)

@@ -11,6 +11,9 @@ namespace {
 /// Everything that is the same for all elements of a step.
 struct Factors : UpdateRates {
   float first_correction, second_correction;  ///< what Adam's moments are divided by
+  /// What AdamW's decay leaves, 1 - rate * weight_decay. (As `w - rate * weight_decay * w` in the
+  /// rule it kept GCC 12 from vectorising the bf16 loop, which took 13 times as long as Adam's.)
+  float kept_weight;
 };
 
 template <class T>
@@ -22,47 +25,48 @@ struct Range {
   std::size_t n;
 };
 
-// One rule per optimizer, for one element: w its value, g its gradient, a and b its state.
+// One rule per optimizer, for one element: w its value, g its gradient, a and b its state; returns
+// the new value.
 struct Sgd {
-  static void apply(const Factors& f, float& w, float g, float*, float*) { w -= f.rate * g; }
+  static float apply(const Factors& f, float w, float g, float*, float*) { return w - f.rate * g; }
 };
 struct Momentum {
-  static void apply(const Factors& f, float& w, float g, float* a, float*) {
+  static float apply(const Factors& f, float w, float g, float* a, float*) {
     *a = f.momentum * *a + g;
-    w -= f.rate * *a;
+    return w - f.rate * *a;
   }
 };
 struct Adagrad {
-  static void apply(const Factors& f, float& w, float g, float* a, float*) {
+  static float apply(const Factors& f, float w, float g, float* a, float*) {
     *a += g * g;
-    w -= f.rate * g / (std::sqrt(*a) + f.epsilon);
+    return w - f.rate * g / (std::sqrt(*a) + f.epsilon);
   }
 };
 struct Adadelta {
-  static void apply(const Factors& f, float& w, float g, float* a, float* b) {
+  static float apply(const Factors& f, float w, float g, float* a, float* b) {
     *a = f.decay * *a + (1 - f.decay) * g * g;
     const float change = std::sqrt(*b + f.epsilon) / std::sqrt(*a + f.epsilon) * g;
     *b = f.decay * *b + (1 - f.decay) * change * change;
-    w -= f.rate * change;
+    return w - f.rate * change;
   }
 };
 struct Rmsprop {
-  static void apply(const Factors& f, float& w, float g, float* a, float*) {
+  static float apply(const Factors& f, float w, float g, float* a, float*) {
     *a = f.decay * *a + (1 - f.decay) * g * g;
-    w -= f.rate * g / (std::sqrt(*a) + f.epsilon);
+    return w - f.rate * g / (std::sqrt(*a) + f.epsilon);
   }
 };
 struct Adam {
-  static void apply(const Factors& f, float& w, float g, float* a, float* b) {
+  static float apply(const Factors& f, float w, float g, float* a, float* b) {
     *a = f.beta1 * *a + (1 - f.beta1) * g;
     *b = f.beta2 * *b + (1 - f.beta2) * g * g;
-    w -= f.rate * (*a / f.first_correction) / (std::sqrt(*b / f.second_correction) + f.epsilon);
+    return w -
+           f.rate * (*a / f.first_correction) / (std::sqrt(*b / f.second_correction) + f.epsilon);
   }
 };
 struct AdamW {
-  static void apply(const Factors& f, float& w, float g, float* a, float* b) {
-    w -= f.rate * f.weight_decay * w;
-    Adam::apply(f, w, g, a, b);
+  static float apply(const Factors& f, float w, float g, float* a, float* b) {
+    return Adam::apply(f, f.kept_weight * w, g, a, b);
   }
 };
 
@@ -75,9 +79,7 @@ FORECOST_CLONES void apply_rule(const Range<T>& range, const Factors& factors) {
   float* __restrict__ b = range.second;
 #pragma omp simd
   for (std::size_t i = 0; i < range.n; ++i) {
-    float value = load(w[i]);
-    Rule::apply(factors, value, load(g[i]), a + i, b + i);
-    store(w[i], value);
+    store(w[i], Rule::apply(factors, load(w[i]), load(g[i]), a + i, b + i));
   }
 }
 
@@ -126,7 +128,8 @@ void update(Optimizer optimizer, DType dtype, const ParameterTensor& tensor, std
   const auto correction = [&](float beta) {
     return static_cast<float>(1 - std::pow(static_cast<double>(beta), static_cast<double>(step)));
   };
-  const Factors factors{rates, correction(rates.beta1), correction(rates.beta2)};
+  const Factors factors{rates, correction(rates.beta1), correction(rates.beta2),
+                        1 - rates.rate * rates.weight_decay};
   with_type(dtype, [&]<class T>() { run<T>(optimizer, tensor, factors); });
 }
 
