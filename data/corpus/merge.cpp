@@ -63,6 +63,13 @@ bool started_later(const Measurement& a, const Measurement& b) {
          (!std::isfinite(b.started_unix_s) || a.started_unix_s > b.started_unix_s);
 }
 
+/// Of two rows of one key that do not contradict each other, whether `row` is to replace `known`:
+/// failures may repeat, and a run may measure again what it lost.
+bool is_preferred(const Measurement& row, const Measurement& known) {
+  if (same_values(known, row)) return known.samples_s.empty() && !row.samples_s.empty();
+  return started_later(row, known);
+}
+
 /// Keeps the rows for which keep(row, its index, how many were kept before it), in order; they move
 /// up in place.
 template <class Keep>
@@ -193,17 +200,14 @@ void Merger::add(Rows&& from) {
 }
 
 void Merger::settle(std::size_t index, Measurement&& row) {
-  const bool ok = row.status == Status::ok;
-  Measurement& known = into_.rows[index];
-  if (same_values(known, row)) {
-    if (!known.samples_s.empty() || row.samples_s.empty()) return;
-  } else if (ok && row.run_id != known.run_id) {
-    conflict(index, std::move(row));
-    return;
-  } else if (!started_later(row, known)) {
-    return;  // failures may repeat, and a run may measure again what it lost
+  const Measurement& known = into_.rows[index];
+  const bool contradicts =
+      row.status == Status::ok && row.run_id != known.run_id && !same_values(known, row);
+  if (contradicts || contradictions_.contains(index)) {
+    contradict(index, std::move(row));
+  } else if (is_preferred(row, known)) {
+    replace(index, std::move(row));
   }
-  replace(index, std::move(row));
 }
 
 void Merger::replace(std::size_t index, Measurement row) {
@@ -212,38 +216,64 @@ void Merger::replace(std::size_t index, Measurement row) {
   known = std::move(row);
 }
 
-void Merger::conflict(std::size_t index, Measurement row) {
-  Measurement& known = into_.rows[index];
-  conflicts_.push_back(conflict_line(row, known.run_id, known.time.median_s));
-  in_conflict_.insert(index);
+void Merger::contradict(std::size_t index, Measurement row) {
+  auto& rows = contradictions_[index];
+  if (rows.empty()) rows.push_back(into_.rows[index]);
+  const auto of_run = std::find_if(rows.begin(), rows.end(), [&](const Measurement& other) {
+    return other.run_id == row.run_id;
+  });
+  if (of_run == rows.end()) {
+    rows.push_back(std::move(row));
+  } else if (is_preferred(row, *of_run)) {
+    *of_run = std::move(row);
+  }
+}
+
+void Merger::settle_contradictions() {
+  for (auto& [index, of_runs] : contradictions_) {
+    std::vector<Measurement> rows;  // runs may agree in the end
+    for (Measurement& row : of_runs) {
+      const auto same = std::find_if(rows.begin(), rows.end(), [&](const Measurement& other) {
+        return same_values(other, row);
+      });
+      if (same == rows.end()) {
+        rows.push_back(std::move(row));
+      } else if (is_preferred(row, *same)) {
+        *same = std::move(row);
+      }
+    }
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      conflicts_.push_back(conflict_line(rows[i], rows[0].run_id, rows[0].time.median_s));
+    }
+    if (rows.size() > 1) ++rows_in_conflict_;
+    replace(index, std::move(rows[kept_of(rows)]));
+  }
+}
+
+std::size_t Merger::kept_of(std::vector<Measurement>& rows) const {
   switch (on_conflict_) {
     case OnConflict::refuse:
     case OnConflict::keep_first:
-      return;
-    case OnConflict::newest:
-      if (started_later(known, row)) return;
-      break;
-    case OnConflict::median: {
-      auto& all = candidates_[index];
-      if (all.empty()) all.push_back(known);
-      if (std::any_of(all.begin(), all.end(),
-                      [&](const Measurement& other) { return same_values(other, row); })) {
-        return;
+      return 0;
+    case OnConflict::newest: {
+      std::size_t newest = 0;
+      for (std::size_t i = 1; i < rows.size(); ++i) {
+        if (!started_later(rows[newest], rows[i])) newest = i;
       }
-      all.push_back(std::move(row));
-      std::sort(all.begin(), all.end(), [](const Measurement& a, const Measurement& b) {
+      return newest;
+    }
+    case OnConflict::median:
+      std::sort(rows.begin(), rows.end(), [](const Measurement& a, const Measurement& b) {
         return std::pair(a.time.median_s, std::string_view(a.run_id)) <
                std::pair(b.time.median_s, std::string_view(b.run_id));
       });
-      row = all[(all.size() - 1) / 2];
-      if (same_values(known, row)) return;
-      break;
-    }
+      return (rows.size() - 1) / 2;
   }
-  replace(index, std::move(row));
+  return 0;
 }
 
 void Merger::finish() {
+  settle_contradictions();
   for (const auto& [index, row] : replaced_) {
     const Measurement& now = into_.rows[index];
     changed_ = changed_ || !same_values(now, row) || now.samples_s != row.samples_s;

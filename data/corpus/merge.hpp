@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -36,7 +35,9 @@ struct EnumNames<OnConflict> {
 /// several failures of one key the last; an ok row supersedes the failures of the same task,
 /// replicate and class, on whichever device, but those that are known to have started after it:
 /// they stay beside it, so that one key has at most one ok row and one failure. Of two ok rows of
-/// one key and one run the later is kept; from different runs they are a conflict.
+/// one key and one run the later is kept; from different runs with different values they are a
+/// conflict, in which each run has one say, however often its row is added: by its journals, by the
+/// corpus.h5 that was merged from these, by copies.
 class Merger {
  public:
   /// Starts with what `into` holds, itself merged. `into` outlives the merger and must not be
@@ -48,18 +49,18 @@ class Merger {
     ok_rows_.reserve(ok_rows_.size() + 2 * rows);  // chains of a full table cost more than all else
   }
   void add(Corpus from);
-  /// Drops the failures that an ok row supersedes and settles the conflicts. To be called once, at
+  /// Settles the conflicts and drops the failures that an ok row supersedes. To be called once, at
   /// the end.
   void finish();
 
   // --- after finish() ---
-  /// The conflicts, one line each, refused or settled.
+  /// The conflicts, refused or settled: of each key a line for each run that contradicts the first.
   const std::vector<std::string>& conflicts() const { return conflicts_; }
   /// Whether `into` holds anything else than before, but for the history.
   bool changed() const { return changed_; }
   std::size_t rows_before() const { return rows_before_; }
   /// How many rows had conflicts.
-  std::size_t rows_in_conflict() const { return in_conflict_.size(); }
+  std::size_t rows_in_conflict() const { return rows_in_conflict_; }
   /// Static attributes of a device that were told in two ways, one line each; the last one is kept.
   const std::vector<std::string>& device_changes() const { return device_changes_; }
 
@@ -67,7 +68,10 @@ class Merger {
   void add(const Device& device);
   void add(Rows&& from);
   void settle(std::size_t known, Measurement&& row);
-  void conflict(std::size_t known, Measurement row);
+  void contradict(std::size_t known, Measurement row);
+  void settle_contradictions();
+  /// The index of the row that the policy keeps of those with different values; may sort them.
+  std::size_t kept_of(std::vector<Measurement>& rows) const;
   void replace(std::size_t known, Measurement row);
 
   using KeyIndex = std::unordered_map<Hash128, std::size_t, HashOfHash128>;
@@ -76,13 +80,13 @@ class Merger {
   std::unordered_map<std::string, std::size_t> devices_, runs_;
   std::unordered_set<std::string> environments_, groups_, sweeps_;
   KeyIndex ok_rows_, failures_;
-  /// For the median: all rows that were ever in conflict, by the index of the one kept so far.
-  std::map<std::size_t, std::vector<Measurement>> candidates_;
+  /// What the runs say of a key of which they ever said different things, by the index of the row
+  /// that was known first: one row of each run, in the order in which the runs came.
+  std::map<std::size_t, std::vector<Measurement>> contradictions_;
   std::vector<std::string> conflicts_, device_changes_;
-  std::set<std::size_t> in_conflict_;
   Corpus before_;                                ///< without rows
   std::map<std::size_t, Measurement> replaced_;  ///< rows of before, by index, as they were
-  std::size_t rows_before_ = 0;
+  std::size_t rows_before_ = 0, rows_in_conflict_ = 0;
   bool changed_ = false;
 };
 

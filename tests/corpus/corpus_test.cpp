@@ -659,6 +659,47 @@ TEST_F(CorpusFiles, ConflictsAreSettledAsAskedFor) {
   }
 }
 
+TEST_F(CorpusFiles, EachRunHasOneSayInAConflict) {
+  const auto corpus_of = [](const char* run, double factor, double start_s) {
+    Corpus corpus = small_corpus();
+    corpus.runs = {{run, {}}};
+    Measurement row = row_of(1, run);
+    row.time = summarize({factor * 1e-3, factor * 2e-3, factor * 4e-3});
+    row.started_unix_s = start_s;
+    row.samples_s.clear();
+    corpus.rows = {row};
+    return corpus;
+  };
+  // Run b was interrupted and measured again: its first row is no say of its own.
+  const Corpus a = corpus_of("a", 4, 1), b_lost = corpus_of("b", 1, 2), b = corpus_of("b", 2, 3),
+               c = corpus_of("c", 3, 4);
+  // Journals, and the corpora that were merged from them, an early one among them.
+  std::vector<Corpus> inputs{a, b_lost, b, c, a, b_lost, b, c};
+  Random random(6);
+  for (int round = 0; round < 20; ++round) {
+    for (const OnConflict policy : {OnConflict::median, OnConflict::newest}) {
+      Corpus all;
+      Merger merger(all, policy);
+      for (const Corpus& input : inputs) merger.add(input);
+      merger.finish();
+      ASSERT_EQ(all.rows.size(), 1U);
+      EXPECT_EQ(all.rows[0].run_id, "c") << name_of(policy);
+      EXPECT_EQ(merger.rows_in_conflict(), 1U);
+      EXPECT_EQ(merger.conflicts().size(), 2U) << "one of each run that contradicts the first";
+    }
+    for (std::size_t i = inputs.size() - 1; i > 0; --i) {
+      std::swap(inputs[i], inputs[random.below(i + 1)]);
+    }
+  }
+  // What b says in the end contradicts nobody.
+  Corpus all;
+  Merger merger(all);
+  for (const Corpus& input : {corpus_of("a", 2, 3), b_lost, b}) merger.add(input);
+  merger.finish();
+  EXPECT_TRUE(merger.conflicts().empty());
+  EXPECT_EQ(merger.rows_in_conflict(), 0U);
+}
+
 TEST_F(CorpusFiles, AMergeIntoAFileKeepsItAndIsIdempotent) {
   const fs::path file = directory / "all.h5";
   const auto merge_run = [&](const std::string& run, double factor, OnConflict policy) {

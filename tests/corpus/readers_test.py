@@ -274,6 +274,12 @@ with tempfile.TemporaryDirectory() as folder:
     assert "run z has" in done.stderr and "1 conflict;" in done.stderr, done.stderr
     assert not pathlib.Path("both.h5").exists()
 
+    # Its journals and the corpus.h5 that was merged from them say it once, and so do copies.
+    done = run("corpus", "merge", "run", "run/corpus.h5", "other.h5", "other.h5", "-o", "both.h5", code=4)
+    assert "1 conflict;" in done.stderr and done.stderr.count("run z has") == 1, done.stderr
+    done = run("corpus", "merge", "other.h5", "run", "-o", "both.h5", code=4)
+    assert "1 conflict;" in done.stderr and done.stderr.count("run z has") == 1, done.stderr
+
     # collect meets the same conflict: each row is listed, corpus.h5 stays as it was.
     shutil.copytree("run", "contradicted")
     for suffix in ("", ".sha256"):
