@@ -76,6 +76,16 @@ constexpr bool is_sparse(std::string_view field) {
          field == "power_w";
 }
 
+/// Fields that say what was measured. Rows of one key contradict each other where these differ, or
+/// their raw samples; all others but the key's tell when, how and beside whom it was measured.
+constexpr bool is_value(std::string_view field) {
+  return field == "status" || field == "sample_count" || field == "min_s" || field == "q1_s" ||
+         field == "median_s" || field == "q3_s" || field == "max_s" || field == "mean_s" ||
+         field == "stdev_s" || field == "outliers" || field == "host_s" ||
+         field == "memory_bytes" || field == "workspace_bytes" || field == "implementation" ||
+         field == "checksum";
+}
+
 /// What a field is called in corpora of schema version 1, and journals of that time.
 constexpr std::string_view name_in_version_1(std::string_view field) {
   return field == "sample_count" ? "n" : field;

@@ -25,31 +25,36 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Every value of a row but where it came from and its samples, so that rows compare by the
-/// million.
-std::string values_of(const Measurement& row) {
-  std::string bytes;
-  visit_fields(row, [&](const char*, const char*, const auto& member) {
-    using Value = std::decay_t<decltype(member)>;
-    if (static_cast<const void*>(&member) == &row.source_line) return;
-    if constexpr (std::is_same_v<Value, std::string>) {
-      if (&member != &row.run_id) bytes.append(member).append(1, '\0');
-    } else {
-      Value value = member;
-      if constexpr (std::is_floating_point_v<Value>) {  // one NaN is as good as another
-        if (std::isnan(value)) value = std::numeric_limits<Value>::quiet_NaN();
-      }
-      bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-    }
-  });
-  return bytes;
+/// Below, equal to or above 0: an order of the values of a field, with NaN before all numbers.
+template <class Value>
+int compare(const Value& a, const Value& b) {
+  if constexpr (std::is_floating_point_v<Value>) {
+    if (std::isnan(a) || std::isnan(b))
+      return static_cast<int>(std::isnan(b)) - static_cast<int>(std::isnan(a));
+  }
+  return a < b ? -1 : static_cast<int>(b < a);
 }
 
-/// Whether both rows of one key say the same, whichever run wrote them and whether samples were
-/// kept.
+/// The same of rows: by the first field that differs of those that are included.
+template <class Include>
+int compare_fields(const Measurement& a, const Measurement& b, Include include) {
+  int order = 0;
+  for_each_field([&](const char* name, const char*, auto get) {
+    if (order == 0 && include(name)) order = compare(get(a), get(b));
+  });
+  return order;
+}
+
+/// Whether both rows of one key say the same, whichever run measured it, when and beside whom, and
+/// whether samples were kept.
 bool same_values(const Measurement& a, const Measurement& b) {
   const bool both_sampled = !a.samples_s.empty() && !b.samples_s.empty();
-  return (!both_sampled || a.samples_s == b.samples_s) && values_of(a) == values_of(b);
+  return compare_fields(a, b, is_value) == 0 && (!both_sampled || a.samples_s == b.samples_s);
+}
+
+int compare_whole(const Measurement& a, const Measurement& b) {
+  const int order = compare_fields(a, b, [](std::string_view) { return true; });
+  return order != 0 ? order : compare(a.samples_s, b.samples_s);
 }
 
 template <class Record>
@@ -63,11 +68,14 @@ bool started_later(const Measurement& a, const Measurement& b) {
          (!std::isfinite(b.started_unix_s) || a.started_unix_s > b.started_unix_s);
 }
 
-/// Of two rows of one key that do not contradict each other, whether `row` is to replace `known`:
-/// failures may repeat, and a run may measure again what it lost.
-bool is_preferred(const Measurement& row, const Measurement& known) {
-  if (same_values(known, row)) return known.samples_s.empty() && !row.samples_s.empty();
-  return started_later(row, known);
+/// Of two rows of one key that do not contradict each other (failures repeat, a run measures again
+/// what it lost, two runs say the same) whether `a` is the one to keep: of the same values one with
+/// raw samples, else the one that started later, else whichever, but the same in any order of
+/// merging.
+bool is_preferred(const Measurement& a, const Measurement& b) {
+  if (a.samples_s.empty() != b.samples_s.empty() && same_values(a, b)) return b.samples_s.empty();
+  if (started_later(a, b) || started_later(b, a)) return started_later(a, b);
+  return compare_whole(a, b) > 0;
 }
 
 /// Keeps the rows for which keep(row, its index, how many were kept before it), in order; they move
@@ -102,6 +110,28 @@ std::string conflict_line(const Measurement& row, std::string_view known_run_id,
   return fmt::format("{}: run {} has {:.6g} s, run {} has {:.6g} s", row_key(row), known_run_id,
                      known_median_s, row.run_id, row.time.median_s);
 }
+
+namespace {
+
+/// The same of whole rows. Where their medians agree it names the first value that does not.
+std::string conflict_line(const Measurement& row, const Measurement& known) {
+  if (row.time.median_s != known.time.median_s) {
+    return conflict_line(row, known.run_id, known.time.median_s);
+  }
+  std::string differs = "other raw samples", known_has;
+  for_each_field([&](const char* name, const char*, auto get) {
+    if (!known_has.empty() || !is_value(name) || compare(get(row), get(known)) == 0) return;
+    if constexpr (!std::is_enum_v<std::decay_t<decltype(get(row))>>) {
+      known_has = fmt::format("{} {}", name, get(known));
+      differs = fmt::format("{} {}", name, get(row));
+    }
+  });
+  if (known_has.empty()) known_has = "raw samples";
+  return fmt::format("{}: run {} has {}, run {} has {}", row_key(row), known.run_id, known_has,
+                     row.run_id, differs);
+}
+
+}  // namespace
 
 Merger::Merger(Corpus& into, OnConflict on_conflict) : into_(into), on_conflict_(on_conflict) {
   Corpus given = std::move(into_);
@@ -243,7 +273,7 @@ void Merger::settle_contradictions() {
       }
     }
     for (std::size_t i = 1; i < rows.size(); ++i) {
-      conflicts_.push_back(conflict_line(rows[i], rows[0].run_id, rows[0].time.median_s));
+      conflicts_.push_back(conflict_line(rows[i], rows[0]));
     }
     if (rows.size() > 1) ++rows_in_conflict_;
     replace(index, std::move(rows[kept_of(rows)]));
@@ -276,7 +306,7 @@ void Merger::finish() {
   settle_contradictions();
   for (const auto& [index, row] : replaced_) {
     const Measurement& now = into_.rows[index];
-    changed_ = changed_ || !same_values(now, row) || now.samples_s != row.samples_s;
+    changed_ = changed_ || compare_whole(now, row) != 0;
   }
   const auto is_failure = [](const Measurement& row) { return row.status != Status::ok; };
   if (!failures_.empty()) {

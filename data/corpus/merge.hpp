@@ -35,9 +35,11 @@ struct EnumNames<OnConflict> {
 /// several failures of one key the last; an ok row supersedes the failures of the same task,
 /// replicate and class, on whichever device, but those that are known to have started after it:
 /// they stay beside it, so that one key has at most one ok row and one failure. Of two ok rows of
-/// one key and one run the later is kept; from different runs with different values they are a
-/// conflict, in which each run has one say, however often its row is added: by its journals, by the
-/// corpus.h5 that was merged from these, by copies.
+/// one key and one run the later is kept; from different runs with different values (is_value() in
+/// fields.hpp) they are a conflict, in which each run has one say, however often its row is added:
+/// by its journals, by the corpus.h5 that was merged from these, by copies. With the same values
+/// they are no conflict: the one that started last is kept, but one with raw samples before one
+/// without.
 class Merger {
  public:
   /// Starts with what `into` holds, itself merged. `into` outlives the merger and must not be

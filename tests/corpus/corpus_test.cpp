@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -698,6 +699,86 @@ TEST_F(CorpusFiles, EachRunHasOneSayInAConflict) {
   merger.finish();
   EXPECT_TRUE(merger.conflicts().empty());
   EXPECT_EQ(merger.rows_in_conflict(), 0U);
+}
+
+TEST_F(CorpusFiles, CircumstancesAreNoConflict) {
+  // Each field by itself: what was measured contradicts, how and when it was measured does not.
+  const Measurement known = row_of(1, "a");
+  const std::set<std::string> key{
+      "pass",      "dtype",          "optimizer", "cache_state", "algorithm_policy", "device_class",
+      "device_id", "environment_id", "group_id",  "protocol",    "replicate",        "status"};
+  const std::set<std::string> values{"sample_count",   "min_s",   "q1_s",         "median_s",
+                                     "q3_s",           "max_s",   "mean_s",       "stdev_s",
+                                     "outliers",       "host_s",  "memory_bytes", "workspace_bytes",
+                                     "implementation", "checksum"};
+  const auto corpus_of = [](const Measurement& row) {
+    Corpus corpus = small_corpus();
+    corpus.runs = {{row.run_id, {}}};
+    corpus.rows = {row};
+    return corpus;
+  };
+  for_each_field([&](const char* name, const char*, auto get) {
+    if (key.contains(name)) return;
+    Measurement other = known;
+    other.run_id = "b";
+    auto& field = get(other);
+    using Value = std::decay_t<decltype(field)>;
+    if constexpr (std::is_enum_v<Value>) {
+      field = static_cast<Value>(static_cast<int>(field) + 1);
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      field += "x";
+    } else {
+      field = static_cast<Value>(5);
+    }
+    const bool is_value = values.contains(name);
+    std::vector<std::string> kept;
+    for (const bool reversed : {false, true}) {
+      Corpus all = corpus_of(reversed ? other : known);
+      const auto conflicts = merge_into(all, corpus_of(reversed ? known : other));
+      ASSERT_EQ(conflicts.size(), is_value ? 1U : 0U) << name;
+      ASSERT_EQ(all.rows.size(), 1U);
+      kept.push_back(text_of(all.rows[0]));
+      if (is_value) {
+        const std::string told = name == std::string("median_s") ? " s, run" : name;
+        EXPECT_NE(conflicts[0].find(told), std::string::npos) << conflicts[0];
+      }
+    }
+    if (!is_value) {
+      EXPECT_EQ(kept[0], kept[1]) << name << ": the order of merging counts";
+      EXPECT_EQ(kept[0], text_of(other)) << name << ": a later run, or more known of it";
+    }
+  });
+  Measurement resampled = row_of(1, "b");
+  std::swap(resampled.samples_s[0], resampled.samples_s[1]);
+  Corpus all = corpus_of(known);
+  const auto conflicts = merge_into(all, corpus_of(resampled));
+  ASSERT_EQ(conflicts.size(), 1U);
+  EXPECT_NE(conflicts[0].find("other raw samples"), std::string::npos) << conflicts[0];
+}
+
+TEST_F(CorpusFiles, OfRowsThatAgreeTheLastStartedWithSamplesIsKept) {
+  const auto corpus_of = [](const char* run, double start_s, bool sampled) {
+    Corpus corpus = small_corpus();
+    corpus.runs = {{run, {}}};
+    corpus.rows = {row_of(1, run)};
+    corpus.rows[0].started_unix_s = start_s;
+    if (!sampled) corpus.rows[0].samples_s.clear();
+    return corpus;
+  };
+  std::vector<Corpus> inputs{corpus_of("a", 3, true), corpus_of("b", 4, true),
+                             corpus_of("c", 5, false), corpus_of("d", std::nan(""), true)};
+  std::vector<std::size_t> order{0, 1, 2, 3};
+  do {
+    Corpus all;
+    for (const std::size_t i : order) EXPECT_TRUE(merge_into(all, inputs[i]).empty());
+    ASSERT_EQ(all.rows.size(), 1U);
+    EXPECT_EQ(all.rows[0].run_id, "b");
+    // All of it again is nothing new.
+    Merger again(all);
+    for (const Corpus& input : inputs) again.add(input);
+    again.finish();
+    EXPECT_EQ(all.rows[0].run_id, "b");
+  } while (std::next_permutation(order.begin(), order.end()));
 }
 
 TEST_F(CorpusFiles, AMergeIntoAFileKeepsItAndIsIdempotent) {

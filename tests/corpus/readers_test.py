@@ -280,6 +280,13 @@ with tempfile.TemporaryDirectory() as folder:
     done = run("corpus", "merge", "other.h5", "run", "-o", "both.h5", code=4)
     assert "1 conflict;" in done.stderr and done.stderr.count("run z has") == 1, done.stderr
 
+    # A replay of the same sweep measures the same, later and with another rank beside it: no conflict.
+    run("collect", "sweep.toml", "-o", "again", "--backend", "replay")
+    one, other = (run("corpus", "merge", *inputs, "-o", f"{inputs[0]}-first.h5") and
+                  run("corpus", "export", f"{inputs[0]}-first.h5", "-o", "-").stdout
+                  for inputs in (("run", "again"), ("again", "run")))
+    assert one == other and len(one.splitlines()) == 41, "the order of merging counts"
+
     # collect meets the same conflict: each row is listed, corpus.h5 stays as it was.
     shutil.copytree("run", "contradicted")
     for suffix in ("", ".sha256"):
