@@ -99,15 +99,13 @@ constexpr ParameterInfo parameters[] = {
     {"causal", 0, 1, 0, {}, "whether a position sees none that come after it"},
 };
 
-constexpr Pass passes[] = {Pass::forward, Pass::backward};
-
 }  // namespace
 
 constinit const Operator attention_operator{
     .name = "attention",
     .family = Family::attention,
     .parameters = parameters,
-    .passes = passes,
+    .passes = forward_and_backward,
     .check = &check,
     .work = &work_of_passes<own_work>,
     .parameter_tensors = &no_parameter_tensors,

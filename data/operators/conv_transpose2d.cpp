@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "data/layer_draft.hpp"
+#include "data/item_shape.hpp"
+#include "data/operators/convolution.hpp"
 #include "data/operators/fused.hpp"
 #include "data/operators/passes.hpp"
 
@@ -20,11 +21,7 @@ namespace {
 
 void check(const Layer& layer) {
   const ConvTranspose2dShape s = conv_transpose2d_shape(layer);
-  if (s.in_channels % s.groups != 0 || s.out_channels % s.groups != 0) {
-    throw UsageError(fmt::format(
-        "conv_transpose2d: in_channels={} and out_channels={} must be multiples of groups={}",
-        s.in_channels, s.out_channels, s.groups));
-  }
+  check_groups("conv_transpose2d", s.in_channels, s.out_channels, s.groups);
   if (s.out_h() < 1 || s.out_w() < 1) {
     throw UsageError(
         fmt::format("conv_transpose2d: pads of {}+{} rows and {}+{} columns leave nothing of an "
@@ -64,9 +61,7 @@ Work affine(const Layer& layer, Pass pass, DType dtype) {
 
 std::vector<std::int64_t> parameter_tensors(const Layer& layer) {
   const ConvTranspose2dShape s = conv_transpose2d_shape(layer);
-  std::vector<std::int64_t> tensors{s.weight_elements()};
-  if (s.bias) tensors.push_back(s.out_channels);
-  return tensors;
+  return weights_and_bias(s.weight_elements(), s.bias ? s.out_channels : 0);
 }
 
 /// "same" makes the output side * stride. A kernel that does not reach over its stride leaves less.
@@ -76,54 +71,25 @@ SamePadding same_output(std::int64_t /*side*/, std::int64_t kernel, std::int64_t
   return {total / 2, total - total / 2};
 }
 
-void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
-  fit_image(draft, inputs[0], "in_channels", "in_h", "in_w");
-}
-
 ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
   const auto s = conv_transpose2d_shape(layer);
   return {s.out_channels, s.out_h(), s.out_w()};
 }
-
-constexpr std::int64_t side_max = 1 << 16;
-
-constexpr ParameterInfo parameters[] = {
-    {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
-    {"in_channels", 1, 1 << 20, std::nullopt, {}, "channels of the input"},
-    {"out_channels", 1, 1 << 20, std::nullopt, {}, "channels of the output"},
-    {"in_h", 1, side_max, std::nullopt, {}, "height of the input"},
-    {"in_w", 1, side_max, std::nullopt, {}, "width of the input"},
-    {"kernel_h", 1, 4096, std::nullopt, {}, "height of the kernel"},
-    {"kernel_w", 1, 4096, std::nullopt, {}, "width of the kernel"},
-    {"stride_h", 1, 4096, 1, {}, "vertical step in the output"},
-    {"stride_w", 1, 4096, 1, {}, "horizontal step in the output"},
-    {"pad_top", 0, 4096, 0, {}, "rows taken off the output above"},
-    {"pad_bottom", 0, 4096, 0, {}, "rows taken off the output below"},
-    {"pad_left", 0, 4096, 0, {}, "columns taken off the output before"},
-    {"pad_right", 0, 4096, 0, {}, "columns taken off the output after"},
-    {"dilation_h", 1, 4096, 1, {}, "distance of kernel rows"},
-    {"dilation_w", 1, 4096, 1, {}, "distance of kernel columns"},
-    {"groups", 1, 1 << 20, 1, {}, "independent groups of channels"},
-    {"bias", 0, 1, 1, {}, "whether a bias is added"},
-};
-
-constexpr Pass passes[] = {Pass::forward, Pass::backward_data, Pass::backward_weights, Pass::update,
-                           Pass::training_step};
 
 }  // namespace
 
 constinit const Operator conv_transpose2d_operator{
     .name = "conv_transpose2d",
     .family = Family::convolution,
-    .parameters = parameters,
-    .passes = passes,
+    .parameters = std::span(convolution_parameters).first<std::size(convolution_parameters) - 1>(),
+    .passes = affine_passes,
     .check = &check,
     .work = &work_of_passes<affine>,
     .parameter_tensors = &parameter_tensors,
     .input_elements = &input_elements,
     .output_elements = &output_elements,
     .same_padding = &same_output,
-    .fit = &fit,
+    .fit = &fit_convolution,
     .output_shape = &output_shape,
 };
 

@@ -28,9 +28,7 @@ Work affine(const Layer& layer, Pass pass, DType dtype) {
 
 std::vector<std::int64_t> parameter_tensors(const Layer& layer) {
   const DenseShape s = dense_shape(layer);
-  std::vector<std::int64_t> tensors{s.in_features * s.out_features};
-  if (s.bias) tensors.push_back(s.out_features);
-  return tensors;
+  return weights_and_bias(s.in_features * s.out_features, s.bias ? s.out_features : 0);
 }
 
 /// Of a sequence each position is an item of its own.
@@ -54,16 +52,13 @@ constexpr ParameterInfo parameters[] = {
     {"activation", 0, 3, 0, EnumNames<Activation>::names, "fused activation"},
 };
 
-constexpr Pass passes[] = {Pass::forward, Pass::backward_data, Pass::backward_weights, Pass::update,
-                           Pass::training_step};
-
 }  // namespace
 
 constinit const Operator dense_operator{
     .name = "dense",
     .family = Family::gemm,
     .parameters = parameters,
-    .passes = passes,
+    .passes = affine_passes,
     .check = [](const Layer&) {},
     .work = &work_of_passes<affine>,
     .parameter_tensors = &parameter_tensors,

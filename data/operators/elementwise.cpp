@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "data/layer_draft.hpp"
-#include "data/operators/passes.hpp"
+#include "data/operators/pointwise.hpp"
 
 namespace forecost {
 
@@ -40,15 +39,10 @@ GradientCost gradient_cost(ElementwiseOperation operation, ElementwiseOperand op
   return {0, 0};
 }
 
-std::int64_t output_elements(const Layer& layer) {
-  const ElementwiseShape s = elementwise_shape(layer);
-  return s.batch * s.features;
-}
-
 /// A scalar is passed by value and counts as no operand.
 std::int64_t input_elements(const Layer& layer) {
   const bool both = elementwise_shape(layer).operand == ElementwiseOperand::tensor;
-  return output_elements(layer) * (both ? 2 : 1);
+  return pointwise_elements(layer) * (both ? 2 : 1);
 }
 
 /// Forward is one FLOP per element, whatever the operation; it reads a, and b where that is a
@@ -56,7 +50,7 @@ std::int64_t input_elements(const Layer& layer) {
 Work own_work(const Layer& layer, Pass pass, DType dtype) {
   const ElementwiseShape s = elementwise_shape(layer);
   const auto operands = static_cast<double>(input_elements(layer)),
-             result = static_cast<double>(output_elements(layer)), size = bytes_of(dtype);
+             result = static_cast<double>(pointwise_elements(layer)), size = bytes_of(dtype);
   if (pass == Pass::forward) {
     return {.flops = result, .bytes_read = size * operands, .bytes_written = size * result};
   }
@@ -81,28 +75,20 @@ void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
 }
 
 constexpr ParameterInfo parameters[] = {
-    {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
-    {"features", 1, std::int64_t{1} << 32, std::nullopt, {}, "elements of each item"},
+    batch_parameter,
+    features_parameter,
     {"operation", 0, 4, std::nullopt, EnumNames<ElementwiseOperation>::names, "of two numbers"},
     {"operand", 0, 1, 0, EnumNames<ElementwiseOperand>::names,
      "the second one: a tensor of the same shape, or one number"},
 };
 
-constexpr Pass passes[] = {Pass::forward, Pass::backward};
-
 }  // namespace
 
-constinit const Operator elementwise_operator{
-    .name = "elementwise",
-    .family = Family::memory_bound,
-    .parameters = parameters,
-    .passes = passes,
-    .check = [](const Layer&) {},
-    .work = &work_of_passes<own_work>,
-    .parameter_tensors = &no_parameter_tensors,
-    .input_elements = &input_elements,
-    .output_elements = &output_elements,
-    .fit = &fit,
-};
+constinit const Operator elementwise_operator = [] {
+  Operator op = pointwise_operator<own_work>("elementwise", parameters);
+  op.input_elements = &input_elements;
+  op.fit = &fit;
+  return op;
+}();
 
 }  // namespace forecost

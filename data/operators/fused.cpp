@@ -4,6 +4,11 @@
 
 namespace forecost {
 
+std::vector<std::int64_t> weights_and_bias(std::int64_t weights, std::int64_t bias) {
+  if (bias == 0) return {weights};
+  return {weights, bias};
+}
+
 Work affine_work(const AffineCost& c, Pass pass, DType dtype) {
   const ActivationCost activation = activation_cost(c.activation);
   const bool fused = c.activation != Activation::none;

@@ -29,6 +29,12 @@ struct AffineCost {
   double stepped_over_input = 0;  ///< elements of the input that a stride leaves out
 };
 
+inline constexpr Pass affine_passes[] = {Pass::forward, Pass::backward_data, Pass::backward_weights,
+                                         Pass::update, Pass::training_step};
+
+/// Its `parameter_tensors`: elements of the weights, and of the bias where there are any.
+std::vector<std::int64_t> weights_and_bias(std::int64_t weights, std::int64_t bias);
+
 /// FLOPs and bytes of forward, backward_data and backward_weights of an affine operator. Forward:
 /// y = f(w x + b). backward_data: dz = dy f'(y), dx = w' dz (reads dy, w, and y for f'; writes dz
 /// where there is an f, and dx). backward_weights: dw = dz x', db = sum dz.

@@ -52,15 +52,13 @@ constexpr ParameterInfo parameters[] = {
     {"k", 1, most, std::nullopt, {}, "columns of the first operand, rows of the second"},
 };
 
-constexpr Pass passes[] = {Pass::forward, Pass::backward};
-
 }  // namespace
 
 constinit const Operator matmul_operator{
     .name = "matmul",
     .family = Family::gemm,
     .parameters = parameters,
-    .passes = passes,
+    .passes = forward_and_backward,
     .check = [](const Layer&) {},
     .work = &work_of_passes<own_work>,
     .parameter_tensors = &no_parameter_tensors,

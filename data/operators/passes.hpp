@@ -6,6 +6,9 @@
 
 namespace forecost {
 
+/// Of operators whose gradients libraries compute together, and that have nothing to update.
+inline constexpr Pass forward_and_backward[] = {Pass::forward, Pass::backward};
+
 /// An operator's own formula: FLOPs and bytes of forward and of the gradients that it has.
 using OwnWork = Work (*)(const Layer&, Pass, DType);
 

@@ -117,15 +117,13 @@ constexpr ParameterInfo parameters[] = {
     {"mode", 0, 2, std::nullopt, EnumNames<PoolMode>::names, "what is made of a window"},
 };
 
-constexpr Pass passes[] = {Pass::forward, Pass::backward};
-
 }  // namespace
 
 constinit const Operator pool2d_operator{
     .name = "pool2d",
     .family = Family::memory_bound,
     .parameters = parameters,
-    .passes = passes,
+    .passes = forward_and_backward,
     .check = &check,
     .work = &work_of_passes<own_work>,
     .parameter_tensors = &no_parameter_tensors,

@@ -52,15 +52,13 @@ constexpr ParameterInfo parameters[] = {
     {"axis", 0, 1, std::nullopt, EnumNames<ReduceAxis>::names, "that goes"},
 };
 
-constexpr Pass passes[] = {Pass::forward, Pass::backward};
-
 }  // namespace
 
 constinit const Operator reduce_operator{
     .name = "reduce",
     .family = Family::memory_bound,
     .parameters = parameters,
-    .passes = passes,
+    .passes = forward_and_backward,
     .check = [](const Layer&) {},
     .work = &work_of_passes<own_work>,
     .parameter_tensors = &no_parameter_tensors,

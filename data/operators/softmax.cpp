@@ -37,15 +37,13 @@ constexpr ParameterInfo parameters[] = {
     {"features", 1, 1 << 22, std::nullopt, {}, "elements of each row"},
 };
 
-constexpr Pass passes[] = {Pass::forward, Pass::backward};
-
 }  // namespace
 
 constinit const Operator softmax_operator{
     .name = "softmax",
     .family = Family::memory_bound,
     .parameters = parameters,
-    .passes = passes,
+    .passes = forward_and_backward,
     .check = [](const Layer&) {},
     .work = &work_of_passes<own_work>,
     .parameter_tensors = &no_parameter_tensors,

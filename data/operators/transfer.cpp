@@ -1,7 +1,6 @@
 #include "data/operators/transfer.hpp"
 
-#include "data/layer_draft.hpp"
-#include "data/operators/passes.hpp"
+#include "data/operators/pointwise.hpp"
 
 namespace forecost {
 
@@ -21,14 +20,9 @@ void check(const Layer& layer) {
   }
 }
 
-std::int64_t elements(const Layer& layer) {
-  const TransferShape s = transfer_shape(layer);
-  return s.batch * s.features;
-}
-
 /// A copy: every byte is read once and written once.
 Work own_work(const Layer& layer, Pass /*pass*/, DType dtype) {
-  const double bytes = bytes_of(dtype) * static_cast<double>(elements(layer));
+  const double bytes = bytes_of(dtype) * static_cast<double>(pointwise_elements(layer));
   const bool within = transfer_shape(layer).direction == TransferDirection::device_to_device;
   return {.bytes_read = bytes,
           .bytes_written = bytes,
@@ -36,8 +30,8 @@ Work own_work(const Layer& layer, Pass /*pass*/, DType dtype) {
 }
 
 constexpr ParameterInfo parameters[] = {
-    {"batch", 1, 1 << 20, std::nullopt, {}, "items"},
-    {"features", 1, std::int64_t{1} << 32, std::nullopt, {}, "elements of each item"},
+    batch_parameter,
+    features_parameter,
     {"direction", 0, 2, std::nullopt, EnumNames<TransferDirection>::names, "from where to where"},
     {"pinned", 0, 1, 1, {}, "whether the host's memory is locked into place"},
 };
@@ -46,17 +40,11 @@ constexpr Pass passes[] = {Pass::forward};
 
 }  // namespace
 
-constinit const Operator transfer_operator{
-    .name = "transfer",
-    .family = Family::memory_bound,
-    .parameters = parameters,
-    .passes = passes,
-    .check = &check,
-    .work = &work_of_passes<own_work>,
-    .parameter_tensors = &no_parameter_tensors,
-    .input_elements = &elements,
-    .output_elements = &elements,
-    .fit = &fit_features,
-};
+constinit const Operator transfer_operator = [] {
+  Operator op = pointwise_operator<own_work>("transfer", parameters);
+  op.passes = passes;
+  op.check = &check;
+  return op;
+}();
 
 }  // namespace forecost
