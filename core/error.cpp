@@ -1,6 +1,7 @@
 #include "core/error.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <new>
 #include <numeric>
@@ -29,6 +30,34 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+/// As people remember a name: "ResNet-50" is "resnet50".
+std::string remembered(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0) plain += static_cast<char>(std::tolower(byte));
+  }
+  return plain;
+}
+
+/// The known name that was meant; empty if none is close.
+std::string meant(std::string_view name, std::span<const std::string> known) {
+  const std::string asked = remembered(name);
+  std::string closest;
+  std::size_t least = std::string::npos;
+  for (const std::string& candidate : known) {
+    const std::string plain = remembered(candidate);
+    const std::size_t distance = edit_distance(asked, plain);
+    const bool mistyped = distance <= 2 && distance < asked.size();
+    const bool shortened = asked.size() > 2 && plain.find(asked) != std::string::npos;
+    if ((mistyped || shortened) && distance < least) {
+      least = distance;
+      closest = candidate;
+    }
+  }
+  return closest;
+}
+
 }  // namespace
 
 ExitCode exit_code_of(const std::exception& error) noexcept {
@@ -43,11 +72,8 @@ ExitCode exit_code_of(const std::exception& error) noexcept {
 std::string unknown_name(std::string_view kind, std::string_view name,
                          std::span<const std::string> known) {
   std::string text = fmt::format("unknown {} '{}'; known: {}", kind, name, fmt::join(known, ", "));
-  const auto closest = std::min_element(known.begin(), known.end(), [&](auto& a, auto& b) {
-    return edit_distance(name, a) < edit_distance(name, b);
-  });
-  if (closest != known.end() && known.size() > 3 && edit_distance(name, *closest) <= 2) {
-    text += fmt::format(" (did you mean '{}'?)", *closest);
+  if (const std::string closest = meant(name, known); known.size() > 3 && !closest.empty()) {
+    text += fmt::format(" (did you mean '{}'?)", closest);
   }
   return text;
 }

@@ -39,6 +39,23 @@ TEST(UnknownName, ListsAndGuesses) {
             "unknown verb 'zzz'; known: collect, corpus, train, predict");
 }
 
+TEST(UnknownName, GuessesNamesAsPeopleRememberThem) {
+  const std::vector<std::string> known{"resnet50", "bert-base", "mobilenet-v2", "vgg16", "v100"};
+  const auto meant = [&](std::string_view name) {
+    const std::string text = unknown_name("network", name, known);
+    const auto at = text.find(" (did you mean '");
+    return at == std::string::npos ? "" : text.substr(at + 16, text.find('\'', at + 16) - at - 16);
+  };
+  EXPECT_EQ(meant("resnet5"), "resnet50");
+  EXPECT_EQ(meant("ResNet-50"), "resnet50");
+  EXPECT_EQ(meant("BERT"), "bert-base");
+  EXPECT_EQ(meant("mobilenet"), "mobilenet-v2");
+  EXPECT_EQ(meant("v1000"), "v100");
+  EXPECT_EQ(meant("vg"), "") << "half of it is no name";
+  EXPECT_EQ(meant("x"), "");
+  EXPECT_EQ(meant("densenet"), "");
+}
+
 TEST(Units, ThreeDigitsAndAUnit) {
   EXPECT_EQ(format_seconds(0.0012345), "1.23 ms");
   EXPECT_EQ(format_seconds(999.6e-6), "1.00 ms");
