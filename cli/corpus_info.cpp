@@ -39,8 +39,9 @@ void print_info(const Corpus& corpus, const fs::path& file) {
     ++counts[{std::string(row.task.layer.op().name), std::string(name_of(row.task.pass))}][status];
     ++rows_of_class[row.device_class];
   }
-  std::cout << fmt::format("{}: {} rows ({})\n\n", file.string(),
-                           format_count(static_cast<double>(corpus.rows.size())), listed(statuses));
+  const std::string all = listed(statuses);
+  std::cout << fmt::format("{}: {}{}\n\n", file.string(), format_counted(corpus.rows.size(), "row"),
+                           all.empty() ? "" : " (" + all + ")");
   TextTable operators({"operator", "pass", ">rows", "statuses"});
   for (const auto& [key, by_status] : counts) {
     std::int64_t rows = 0;

@@ -91,7 +91,8 @@ std::string nodes_table(const Network& network) {
   table.rule();
   table.add({"total", "", "", "", format_count(static_cast<double>(network.parameters())),
              format_si(network.forward_flops(), "FLOP"), format_bytes(bytes)});
-  return fmt::format("{}: {}\n\n{}", network.title, network.source, table.str());
+  return fmt::format("{}{}{}\n\n{}", network.title, network.source.empty() ? "" : ": ",
+                     network.source, table.str());
 }
 
 ExitCode run(const World& world, const std::vector<std::string>& arguments) {

@@ -75,9 +75,10 @@ Device described_by(const Device& named, const Device& here, const std::string& 
   if (named.kind == "cpu" && named.has(Attribute::cores) &&
       named[Attribute::cores] != here[Attribute::cores]) {
     throw UsageError(fmt::format(
-        "--device {}: it has {} cores, and the device here, {}, has {}; see --cores, or how this "
+        "--device {}: it has {}, and the device here, {}, has {}; see --cores, or how this "
         "process is bound",
-        name, named[Attribute::cores], here.device_class, here[Attribute::cores]));
+        name, format_counted(named[Attribute::cores], "core"), here.device_class,
+        here[Attribute::cores]));
   }
   Device device = named;
   device.uuid = here.uuid;

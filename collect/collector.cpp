@@ -76,8 +76,7 @@ Plan plan_of(const CollectOptions& options) {
     }
     if (mine.empty()) {
       throw UsageError(fmt::format("--shard {}/{}: the sweep has only {}", options.shard.index,
-                                   options.shard.count,
-                                   format_counted(static_cast<double>(plan.tasks.size()), "task")));
+                                   options.shard.count, format_counted(plan.tasks.size(), "task")));
     }
     plan.tasks = std::move(mine);
   }
@@ -371,7 +370,7 @@ void merge_at_end(const fs::path& directory) {
       "{}: {} of its runs contradict each other; corpus.h5 stays as it was: move the "
       "journals of the run that you do not trust, and corpus.h5, out of the directory, then "
       "--resume",
-      directory.string(), format_counted(static_cast<double>(conflicts.size()), "row")));
+      directory.string(), format_counted(conflicts.size(), "row")));
 }
 
 Run run_record(const World& world, const CollectOptions& options, const Plan& plan,

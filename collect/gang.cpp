@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "collect/protocol.hpp"
+#include "core/units.hpp"
 #include "data/operators/allreduce.hpp"
 
 namespace forecost {
@@ -109,9 +110,10 @@ GangMembers gang_members(const DeviceGroup& group, const std::string& device_cla
   }
   if (nodes < shape.nodes) {
     members.ranks.clear();
-    members.why_not =
-        fmt::format("it takes {} ranks with such a device on each of {} nodes; here are {} on {}",
-                    each, shape.nodes, found, hosts.size());
+    members.why_not = fmt::format(
+        "it takes {} with such a device on {}; here are {} on {}", format_counted(each, "rank"),
+        shape.nodes == 1 ? "one node" : fmt::format("each of {} nodes", shape.nodes), found,
+        format_counted(hosts.size(), "node"));
   }
   return members;
 }

@@ -235,7 +235,7 @@ void measure_into(Measurement& row, TimingBackend& backend, const MeasureRules& 
   if (times.retakes > 0) {
     verdict.reason +=
         fmt::format("{}{} throttled and taken again", verdict.reason.empty() ? "" : "; ",
-                    format_counted(static_cast<double>(times.retakes), "sample"));
+                    format_counted(times.retakes, "sample"));
   }
   refuse(row, verdict.status, verdict.reason);
 }

@@ -58,8 +58,9 @@ std::string format_count(double count) {
   return digits;
 }
 
-std::string format_counted(double count, const std::string& singular) {
-  return format_count(count) + " " + singular + (count == 1 ? "" : "s");
+std::string format_counted(double count, const std::string& singular, const std::string& plural) {
+  const std::string many = plural.empty() ? singular + "s" : plural;
+  return format_count(count) + " " + (count == 1 ? singular : many);
 }
 
 }  // namespace forecost

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/units.hpp"
+
 namespace forecost {
 
 namespace {
@@ -74,8 +76,8 @@ Layer::Layer(std::string_view op,
 
 Layer Layer::of_values(const Operator& op, std::span<const std::int64_t> values) {
   if (values.size() != op.parameters.size()) {
-    throw UsageError(fmt::format("{}: {} values given, {} expected", op.name, values.size(),
-                                 op.parameters.size()));
+    throw UsageError(fmt::format("{}: {} given, {} expected", op.name,
+                                 format_counted(values.size(), "value"), op.parameters.size()));
   }
   std::array<std::int64_t, max_parameters> all{};
   std::copy(values.begin(), values.end(), all.begin());

@@ -150,7 +150,7 @@ std::string layers_table(const NetworkTime& time, std::size_t most) {
                layer.outside_training_range ? "outside training range" : ""});
   }
   if (shown.size() < time.layers.size()) {
-    table.add({fmt::format("{} others", time.layers.size() - shown.size()), "",
+    table.add({format_counted(time.layers.size() - shown.size(), "other"), "",
                format_seconds(std::max(rest_forward_s, 0.0)),
                pass_text(time, std::max(rest_backward_s, 0.0)),
                pass_text(time, std::max(rest_update_s, 0.0)), format_seconds(rest_s),

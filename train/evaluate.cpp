@@ -133,9 +133,8 @@ std::string evaluation_table(const Evaluation& evaluation) {
       "linear: "
       "MAPE of the baselines. held_out: configurations kept from training.\n";
   if (evaluation.not_covered > 0) {
-    text += fmt::format(
-        "{} rows are of operators, passes or dtypes that the model was not trained on\n",
-        evaluation.not_covered);
+    text += fmt::format("of operators, passes or dtypes that the model was not trained on: {}\n",
+                        format_counted(evaluation.not_covered, "row"));
   }
   return text;
 }

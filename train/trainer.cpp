@@ -12,6 +12,7 @@
 #include "core/hash.hpp"
 #include "core/random.hpp"
 #include "core/stop.hpp"
+#include "core/units.hpp"
 #include "data/corpus/merge.hpp"
 #include "train/checkpoint.hpp"
 #include "train/gemm.hpp"
@@ -169,9 +170,9 @@ std::optional<Model> train_model(const Dataset& data, const TrainOptions& option
   const auto validation = examples_of(data, model, Split::validation);
   if (training.size() < min_rows) {
     throw DataError(
-        fmt::format("{} rows to train on, at least {} are needed: collect more layers, or "
-                    "give more corpora",
-                    training.size(), min_rows));
+        fmt::format("{} to train on, at least {} are needed: collect more layers, or give "
+                    "more corpora",
+                    format_counted(training.size(), "row"), min_rows));
   }
   for (const Example& example : training) {
     if (!model.trained_on(*example.query.device))
@@ -254,8 +255,9 @@ std::optional<Model> train_model(const Dataset& data, const TrainOptions& option
   }
   save();
   calibrate(model, parts);
-  model.history.push_back(history_line(
-      fmt::format("trained on {} rows of {} corpora", training.size(), data.corpus_hashes.size())));
+  model.history.push_back(
+      history_line(fmt::format("trained on {} of {}", format_counted(training.size(), "row"),
+                               format_counted(data.corpus_hashes.size(), "corpus", "corpora"))));
   return model;
 }
 

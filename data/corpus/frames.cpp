@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/hash.hpp"
+#include "core/units.hpp"
 
 namespace forecost {
 
@@ -79,7 +80,8 @@ void for_each_frame(std::string_view bytes, const std::string& file,
                         "'forecost corpus merge RUN_DIR -o OTHER.h5 --salvage'",
                         file, what, at));
       }
-      damage(fmt::format("{}: {} at byte {}: {} bytes are lost", file, what, at, go_on_at - at));
+      damage(fmt::format("{}: {} at byte {}: {} lost", file, what, at,
+                         format_counted(go_on_at - at, "byte")));
       at = go_on_at;
     };
     if (rest.size() < header_size) {

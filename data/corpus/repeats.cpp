@@ -51,7 +51,7 @@ std::string Repeats::text() const {
     return r.tasks == 0
                ? ""
                : fmt::format("{} of {} measured again{}", format_percent(r.median_difference),
-                             format_counted(static_cast<double>(r.tasks), "task"), which);
+                             format_counted(r.tasks, "task"), which);
   };
   if (all.tasks > 0) {
     lines += fmt::format(

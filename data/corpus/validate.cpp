@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/units.hpp"
 #include "data/corpus/corpus.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/journal.hpp"
@@ -62,7 +63,8 @@ std::string row_fault(const Measurement& row) {
                          t.median_s, t.q3_s, t.max_s);
     }
     if (t.outliers < 0 || t.outliers > t.n) {
-      return fmt::format("{} outliers of {} samples", t.outliers, t.n);
+      return fmt::format("{} of {}", format_counted(t.outliers, "outlier"),
+                         format_counted(t.n, "sample"));
     }
     if (!row.samples_s.empty() && static_cast<std::int64_t>(row.samples_s.size()) != t.n) {
       return fmt::format("{} raw samples, but sample_count is {}", row.samples_s.size(), t.n);

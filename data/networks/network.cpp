@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/file.hpp"
+#include "core/units.hpp"
 #include "data/layer_draft.hpp"
 #include "data/networks/structural.hpp"
 #include "data/operators/elementwise.hpp"
@@ -204,8 +205,8 @@ class Builder {
     std::int64_t found = 0;
     for (const ItemShape& input : inputs) found += input.elements();
     if (const std::int64_t expected = op.input_elements(*node.layer); found != expected) {
-      table.fail(fmt::format("{}: expected inputs of {} elements in all, found {}", op.name,
-                             expected, found));
+      table.fail(fmt::format("{}: expected inputs of {} in all, found {}", op.name,
+                             format_counted(expected, "element"), found));
     }
     node.out = op.output_shape == nullptr ? node.in : op.output_shape(*node.layer, inputs);
   }
@@ -221,8 +222,8 @@ class Builder {
       others = layer.op().parameter_tensors(layer);
     }
     if (tensors.size() != 1 || others.empty() || tensors[0] != others[0]) {
-      to.fail(fmt::format("expected a layer whose weights have {} elements, and no bias here",
-                          tensors.empty() ? 0 : tensors[0]));
+      to.fail(fmt::format("expected a layer whose weights have {}, and no bias here",
+                          format_counted(tensors.empty() ? 0 : tensors[0], "element")));
     }
     node.tied = true;
   }
@@ -288,7 +289,8 @@ Network load_network(const fs::path& file) {
   head.only({"name", "title", "source", "input"});
   Network network;
   network.name = head.at("name").as_text();
-  network.title = head.text("title", network.name);
+  network.title = head.text("title", "");
+  if (network.title.empty()) network.title = network.name;
   network.source = head.text("source", "");
   const auto input = head.at("input").as_array();
   if (input.empty() || input.size() > 3) {

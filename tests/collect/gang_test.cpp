@@ -47,7 +47,11 @@ TEST(Gangs, TakeTheFirstDevicesOfTheirClassEvenlyFromHosts) {
 TEST(Gangs, SayWhyThereIsNone) {
   EXPECT_TRUE(members_of(4, 1).empty());
   EXPECT_EQ(gang_members(hosts(), "card", allreduce(6, 2)).why_not,
-            "it takes 3 ranks with such a device on each of 2 nodes; here are 6 on 3");
+            "it takes 3 ranks with such a device on each of 2 nodes; here are 6 on 3 nodes");
+  EXPECT_EQ(gang_members(hosts(), "small", allreduce(2, 2)).why_not,
+            "it takes 1 rank with such a device on each of 2 nodes; here are 1 on 1 node");
+  EXPECT_EQ(gang_members(hosts(), "small", allreduce(2, 1)).why_not,
+            "it takes 2 ranks with such a device on one node; here are 1 on 1 node");
   EXPECT_TRUE(gang_members(hosts(), "other", allreduce(2, 1)).ranks.empty());
 }
 

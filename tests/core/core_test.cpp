@@ -73,6 +73,11 @@ TEST(Units, ThreeDigitsAndAUnit) {
   EXPECT_EQ(format_count(138357544), "138,357,544");
   EXPECT_EQ(format_count(-1000), "-1,000");
   EXPECT_EQ(format_count(12), "12");
+  EXPECT_EQ(format_counted(1, "core"), "1 core");
+  EXPECT_EQ(format_counted(std::size_t{0}, "core"), "0 cores");
+  EXPECT_EQ(format_counted(2713.0, "core"), "2,713 cores");
+  EXPECT_EQ(format_counted(1, "corpus", "corpora"), "1 corpus");
+  EXPECT_EQ(format_counted(2, "corpus", "corpora"), "2 corpora");
 }
 
 TEST(Table, AlignsAndTrims) {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/units.hpp"
 
 namespace forecost::cpu {
 namespace {
@@ -96,8 +97,8 @@ std::vector<int> choose_cores(const HostCores& host, const DeviceRequest& reques
   const std::size_t cores = wanted == 0 ? std::max<std::size_t>(1, pool.size() / ranks) : wanted;
   const std::size_t devices = pool.size() / cores;
   if (devices == 0) {
-    throw EnvironmentError(fmt::format("--cores {}: this process may use {} cores; ask for fewer",
-                                       cores, pool.size()));
+    throw EnvironmentError(fmt::format("--cores {}: this process may use {}; ask for fewer", cores,
+                                       format_counted(pool.size(), "core")));
   }
   const std::size_t without = ranks == devices + 1 ? 1 : 0;
   if (rank < without || rank - without >= devices) return {};

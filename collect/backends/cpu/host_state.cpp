@@ -194,18 +194,20 @@ std::vector<std::string> warnings_of(const HostState& host) {
                     percent(host.others_busy), host.load_average));
   } else if (!loaded && host.load_average >= std::max(1, host.online)) {
     warn(
-        fmt::format("the load average is {:.1f} on {} processors, though they are idle just now: "
-                    "wait until the host is quiet",
-                    host.load_average, host.online));
+        fmt::format("the load average is {:.1f} on {}, though idle just now: wait until the host "
+                    "is quiet",
+                    host.load_average, format_counted(host.online, "processor")));
   }
   if (host.quota > 0 && host.quota < static_cast<double>(host.device.size())) {
-    warn(
-        fmt::format("this process may use {:.2f} processors' time (its cgroup's cpu.max), and its "
-                    "device has {}: it will be stopped again and again; raise the limit, or take "
-                    "fewer (--cores)",
-                    host.quota, host.device.size()));
+    warn(fmt::format(
+        "this process may use {:.2f} processors' time (its cgroup's cpu.max), and its "
+        "device has {}: it will be stopped again and again; raise the limit, or take "
+        "fewer (--cores)",
+        host.quota, host.device.size()));
   }
-  if (host.virtual_machine) {
+  // Less would be told as 0.0 %.
+  constexpr double least_stolen = 0.0005;
+  if (host.virtual_machine && host.stolen >= least_stolen) {
     warn(
         fmt::format("this is a virtual machine, {} of whose time was stolen since its start: what "
                     "its neighbours do shows in the times; prefer a host of your own, and compare "
@@ -230,10 +232,11 @@ std::string pinning_warning(std::span<const int> bound, std::span<const int> dev
   std::vector<int> sorted(device.begin(), device.end());
   std::sort(sorted.begin(), sorted.end());
   return fmt::format(
-      "this {} may run on {} cores, and its device is {} of them ({}): its threads are pinned, "
+      "this {} may run on {}, and its device is {} of them ({}): its threads are pinned, "
       "what "
       "else it starts is not; bind it ({})",
-      ranks > 1 ? "rank" : "process", bound.size(), sorted.size(), text_of(sorted),
+      ranks > 1 ? "rank" : "process", format_counted(bound.size(), "core"), sorted.size(),
+      text_of(sorted),
       ranks > 1
           ? fmt::format("mpirun --bind-to core --map-by slot:PE={0}, srun --cpus-per-task={0} "
                         "--cpu-bind=cores",
