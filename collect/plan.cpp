@@ -8,6 +8,7 @@
 #include "core/hash.hpp"
 #include "core/random.hpp"
 #include "core/units.hpp"
+#include "data/layer_draft.hpp"
 
 namespace forecost {
 
@@ -113,6 +114,26 @@ SweepBlock parse_block(const Operator& op, const TomlValue& table) {
     }
   }
   sort_by_need(table, op, block.spaces);
+
+  block.given = set;
+
+  // What some draw could not do without is told here, where the line is known. Of a choice nothing
+  // is certain; of a number, that it is there.
+  std::vector<std::int64_t> values;
+  for (const ParameterInfo& parameter : op.parameters) values.push_back(parameter.min);
+  for (const ParameterSpace& space : block.spaces) {
+    for (const std::size_t index : space.parameters()) {
+      if (space.constant())
+        values[index] = *space.draw(0, values);
+      else if (!op.parameters[index].value_names.empty())
+        set[index] = false;
+    }
+  }
+  try {
+    complete(op, set, values);
+  } catch (const UsageError& error) {
+    table.fail(error.what());
+  }
   return block;
 }
 
@@ -287,6 +308,7 @@ void expand_block(const SweepBlock& block, std::uint64_t seed, Expansion& out) {
       out.skip(op.name, "all", "an empty range (min above max)");
       continue;
     }
+    complete(op, block.given, values);
     if (block.paddings.empty()) {
       ++dimension;
     } else {

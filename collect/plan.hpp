@@ -33,6 +33,7 @@ struct SweepBlock {
   std::vector<Optimizer> optimizers;
   std::vector<CacheState> caches;
   double forward_only_share = 0;
+  std::vector<bool> given;  ///< the parameters that `spaces` set
 };
 
 /// [[anchor]]: the layers of a network, in every combination of the lists.

@@ -52,6 +52,11 @@ struct Operator {
   SamePadding (*same_padding)(std::int64_t side, std::int64_t kernel, std::int64_t stride,
                               std::int64_t dilation) = nullptr;
 
+  /// Sets what a file need not say of a layer because it follows from what it says, beside the
+  /// parameters' own defaults: the stride of a pooling is its kernel. Throws UsageError where
+  /// something is missing that nobody can assume.
+  void (*complete)(LayerDraft&) = nullptr;
+
   // Its place in a network; there is one input or more.
 
   /// Sets those parameters of a layer of one item that follow from the shapes of its inputs.

@@ -29,6 +29,16 @@ void LayerDraft::follows(std::string_view parameter, std::int64_t value) {
   }
 }
 
+void complete(const Operator& op, const std::vector<bool>& given, std::span<std::int64_t> values) {
+  if (op.complete == nullptr) return;
+  LayerDraft draft(op);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (given[i]) draft.values()[i] = values[i];
+  }
+  op.complete(draft);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = draft.values()[i].value_or(values[i]);
+}
+
 void fit_image(LayerDraft& draft, const ItemShape& shape, std::string_view channels,
                std::string_view height, std::string_view width) {
   const ItemShape::Image image = shape.image();

@@ -36,6 +36,10 @@ class LayerDraft {
   std::vector<std::optional<std::int64_t>> values_;
 };
 
+/// Completes the values of a layer, one per parameter, of which those at `given` were: see
+/// Operator::complete.
+void complete(const Operator& op, const std::vector<bool>& given, std::span<std::int64_t> values);
+
 // What several operators take from the shapes of their inputs.
 
 /// `channels` and the sides of an image, whatever their names.

@@ -14,6 +14,7 @@
 #include "core/hash.hpp"
 #include "data/corpus/import_expression.hpp"
 #include "data/corpus/row_key.hpp"
+#include "data/layer_draft.hpp"
 #include "data/text.hpp"
 #include "data/toml_layer.hpp"
 
@@ -490,6 +491,7 @@ class Importer::Implementation {
       for (const std::size_t index : mapping.parameters[i].indices) used[index] = value;
     }
     try {
+      complete(*mapping.op, mapping.given, used);
       if (layer.padding) {
         const std::int64_t padding = (*layer.padding)(cells);
         const bool same = padding == ImportLayer::same_padding;

@@ -11,6 +11,7 @@
 #include "core/file.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/import_expression.hpp"
+#include "data/layer_draft.hpp"
 #include "data/text.hpp"
 #include "data/toml_layer.hpp"
 
@@ -191,6 +192,25 @@ ImportLayer read_layer(const Operator& op, const TomlValue& parameters) {
           fmt::format("{}: expected parameter {} here", op.name, op.parameters[i].name));
     }
     layer.defaults.push_back(op.parameters[i].default_value.value_or(0));
+  }
+  // What some row could not do without is told here, where the line is known. Of a column of names
+  // nothing is certain; of one of numbers, that it is there.
+  for (const std::string& setter : set_by) layer.given.push_back(!setter.empty());
+  std::vector<bool> certain = layer.given;
+  std::vector<std::int64_t> values;
+  for (const ParameterInfo& parameter : op.parameters) values.push_back(parameter.min);
+  for (const ImportLayer::Parameter& parameter : layer.parameters) {
+    for (const std::size_t index : parameter.indices) {
+      values[index] = parameter.value.constant.value_or(values[index]);
+      if (!parameter.value.constant && !op.parameters[index].value_names.empty()) {
+        certain[index] = false;
+      }
+    }
+  }
+  try {
+    complete(op, certain, values);
+  } catch (const UsageError& error) {
+    parameters.fail(fmt::format("{}: {}", op.name, error.what()));
   }
   return layer;
 }

@@ -48,6 +48,7 @@ struct ImportLayer {
   };
   const Operator* op = nullptr;
   std::vector<std::int64_t> defaults;  ///< one per parameter
+  std::vector<bool> given;             ///< the parameters that the mapping sets
   std::vector<Parameter> parameters;
   static constexpr std::int64_t same_padding = -1;
   std::optional<ImportInteger> padding;  ///< `same_padding`, or zeros on each of four sides

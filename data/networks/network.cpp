@@ -187,7 +187,10 @@ class Builder {
     for (const std::string_view pad : {"pad_top", "pad_bottom", "pad_left", "pad_right"}) {
       if (padding != nullptr && draft.has(pad)) padding->fail(fmt::format("sets {} twice", pad));
     }
-    if (op.fit != nullptr) told(table, spelling, [&] { op.fit(draft, inputs); });
+    told(table, spelling, [&] {
+      if (op.fit != nullptr) op.fit(draft, inputs);
+      if (op.complete != nullptr) op.complete(draft);
+    });
     draft.fill("batch", 1);
 
     std::vector<std::int64_t> values;

@@ -82,15 +82,19 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
           .bytes_written = size * input};
 }
 
-/// The stride is the kernel unless told otherwise, as in frameworks.
-void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
-  fit_image(draft, inputs[0], "channels", "in_h", "in_w");
-  const bool global = draft["mode"] == static_cast<std::int64_t>(PoolMode::global_average);
-  if (!global && !(draft.has("kernel_h") && draft.has("kernel_w"))) {
-    throw UsageError("expected a key 'kernel'");
+/// The kernel's default is that of global_average alone. The stride is the kernel unless told
+/// otherwise, as in frameworks.
+void complete(LayerDraft& draft) {
+  if (draft["mode"] == static_cast<std::int64_t>(PoolMode::global_average)) return;
+  if (!draft.has("kernel_h") || !draft.has("kernel_w")) {
+    throw UsageError("expected a key 'kernel', such as kernel = 2, or mode = \"global_average\"");
   }
   draft.fill("stride_h", *draft["kernel_h"]);
   draft.fill("stride_w", *draft["kernel_w"]);
+}
+
+void fit(LayerDraft& draft, std::span<const ItemShape> inputs) {
+  fit_image(draft, inputs[0], "channels", "in_h", "in_w");
 }
 
 ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
@@ -130,6 +134,7 @@ constinit const Operator pool2d_operator{
     .input_elements = &input_elements,
     .output_elements = &output_elements,
     .same_padding = &same_padding,
+    .complete = &complete,
     .fit = &fit,
     .output_shape = &output_shape,
 };

@@ -40,6 +40,12 @@ Work own_work(const Layer& layer, Pass pass, DType dtype) {
   return {.flops = divisions, .bytes_read = size * result + index, .bytes_written = size * input};
 }
 
+/// One row would be itself.
+void complete(LayerDraft& draft) {
+  if (draft["axis"] == static_cast<std::int64_t>(ReduceAxis::features) || draft.has("rows")) return;
+  throw UsageError("expected a key 'rows', such as rows = 128, or axis = \"features\"");
+}
+
 ItemShape output_shape(const Layer& layer, std::span<const ItemShape> /*inputs*/) {
   return {output_elements(layer)};
 }
@@ -64,6 +70,7 @@ constinit const Operator reduce_operator{
     .parameter_tensors = &no_parameter_tensors,
     .input_elements = &input_elements,
     .output_elements = &output_elements,
+    .complete = &complete,
     .fit = &fit_rows,
     .output_shape = &output_shape,
 };

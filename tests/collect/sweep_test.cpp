@@ -269,6 +269,42 @@ TEST(Sweep, ErrorsNameFileLineAndWhatWasExpected) {
                         "pool2d: a kernel of 9x9 does not fit into a padded input of 8x8"));
 }
 
+TEST(Sweep, APoolingNeedsItsKernelAndStepsByIt) {
+  const std::string pool =
+      head + "[[pool2d]]\nsamples = 1\nbatch = 1\nchannels = 4\nside = 8\nmode = ";
+  for (const std::string rest : {"'max'\n", "['global_average', 'average']\n",
+                                 "'average'\nkernel_h = 2\n", "'max'\nstride = 2\n"}) {
+    EXPECT_THAT(error_of(pool + rest),
+                testing::AllOf(HasSubstr("sweep_test.toml:4: 'pool2d': expected a key 'kernel', "
+                                         "such as kernel = 2, or mode = \"global_average\"")))
+        << rest;
+  }
+  const auto layer = [&](const std::string& rest) {
+    return plan_of(pool + rest).tasks.at(0).layer.text();
+  };
+  const std::string image = "pool2d batch=1 channels=4 in_h=8 in_w=8 ";
+  EXPECT_EQ(layer("'global_average'\n"), image + "mode=global_average");
+  EXPECT_EQ(layer("'max'\nkernel = 3\n"),
+            image + "kernel_h=3 kernel_w=3 stride_h=3 stride_w=3 mode=max");
+  EXPECT_EQ(layer("'max'\nkernel = {min = 3, max = 3}\nstride = 1\n"),
+            image + "kernel_h=3 kernel_w=3 mode=max");
+  // "same" pads for that stride.
+  EXPECT_EQ(
+      layer("'max'\nkernel = 3\npadding = 'same'\n"),
+      image + "kernel_h=3 kernel_w=3 stride_h=3 stride_w=3 pad_bottom=1 pad_right=1 mode=max");
+}
+
+TEST(Sweep, AReductionOverRowsNeedsThem) {
+  const std::string reduce =
+      head + "[[reduce]]\nsamples = 1\nbatch = 1\nfeatures = 4\noperation = 'sum'\naxis = ";
+  for (const std::string rest : {"'rows'\n", "['features', 'rows']\n"}) {
+    EXPECT_THAT(error_of(reduce + rest),
+                HasSubstr("sweep_test.toml:4: 'reduce': expected a key 'rows'"));
+    EXPECT_EQ(error_of(reduce + rest + "rows = [2, 3]\n"), "no error");
+  }
+  EXPECT_EQ(error_of(reduce + "'features'\n"), "no error");
+}
+
 TEST(Sweep, ExpectedTimeGrowsWithWorkAndStaysFinite) {
   const MeasureRules rules;
   const Task small{Layer("dense", {{"batch", 1}, {"in_features", 8}, {"out_features", 8}})};

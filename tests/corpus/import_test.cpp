@@ -294,6 +294,18 @@ TEST(ImportMappings, EveryMistakeIsToldWithItsLine) {
   }
 }
 
+TEST(ImportMappings, APoolingNeedsItsKernel) {
+  const std::string mapping =
+      replaced(replaced(replaced(base_mapping, "\"conv2d\"", "\"pool2d\""),
+                        "in_channels = {expression = \"groups * 2\"}\nout_channels = 8\n"
+                        "groups = {column = \"groups\"}\n",
+                        "channels = 8\nmode = \"max\"\n"),
+               "bias = false\n", "");
+  EXPECT_EQ(error_of(mapping), "no error");
+  EXPECT_THAT(error_of(replaced(mapping, "kernel = {column = \"kernel\"}\n", "")),
+              testing::StartsWith("m.toml:4: 'parameters': pool2d: expected a key 'kernel'"));
+}
+
 TEST(ImportMappings, AllShippedOnesAreSound) {
   const auto names = shipped_names("import");
   EXPECT_GE(names.size(), 2U);
