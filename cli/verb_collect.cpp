@@ -114,7 +114,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       ("retry", po::value<std::vector<std::string>>()->multitoken()->composing(),
        "with --resume: statuses whose tasks are measured again, such as failed timeout crashed")
       ("plan-only", "show what would be measured, and stop")
-      ("time-limit", po::value<double>(), "seconds: begin nothing that would end later")
+      ("time-limit", po::value<double>(),
+       "seconds from the start of the program: begin nothing that would end later")
       ("budget", po::value<double>(), "device hours, over all devices")
       ("merge-interval", po::value<double>()->default_value(60), "seconds between merges");
   // clang-format on
@@ -168,10 +169,10 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     show_plan(world, collecting, std::cout);
     return ExitCode::done;
   }
-  const auto begin = std::chrono::steady_clock::now();
+  collecting.began = world.began();
   const CollectResult result = collect(world, collecting, std::cout);
   const double elapsed_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - world.began()).count();
   if (result.restart && elapsed_s < collecting.time_limit_s &&
       result.device_s < collecting.budget_device_s) {
     restart(arguments, collecting, elapsed_s, result.device_s);

@@ -103,7 +103,7 @@ class TimingBackend {
   virtual const Device& device() const = 0;
   /// Sets the probed attributes of device() (peak per dtype, bandwidths, caches, latency) and its
   /// bandwidth curve, in as many rounds as fit into `budget_s`, but at least three unless those
-  /// take longer than 10 s; calls `after_round` after each.
+  /// take longer than 10 s; calls `after_round` after each, which may throw to end the probe.
   virtual ProbeReport probe(double /*budget_s*/,
                             const std::function<void()>& /*after_round*/ = {}) {
     return {};

@@ -336,8 +336,8 @@ std::string pace_text(std::int64_t done, double wall_s, int devices, const Duty&
   std::string text = fmt::format(
       "{} on {} in {}: {} configurations per hour; duty cycle {} (samples and their flushes), "
       "warm-up {}, planning {}",
-      format_counted(static_cast<double>(done), "task"), format_counted(devices, "device"),
-      format_seconds(wall_s), format_count(std::round(static_cast<double>(done) / wall_s * 3600)),
+      format_counted(done, "task"), format_counted(devices, "device"), format_seconds(wall_s),
+      format_count(std::round(static_cast<double>(done) / wall_s * 3600)),
       format_percent(duty.sampling_s / all_s), format_percent(duty.warm_up_s / all_s),
       format_percent(duty.planning_s / all_s));
   if (!is_virtual) text += fmt::format(", idle {}", format_percent(1 - duty.busy_s / all_s));
@@ -429,15 +429,60 @@ bool measure_collectives(const World& world, const Plan& plan, const DeviceGroup
   return true;
 }
 
-}  // namespace
+/// What comes before measuring: steps that end the run in order where --time-limit is over, or a
+/// signal has come, before they are.
+class SetUp {
+ public:
+  SetUp(const World& world, const CollectOptions& options) : world_(world), options_(options) {}
 
-CollectResult collect(const World& world, const CollectOptions& options, std::ostream& out) {
-  const Clock::time_point start = Clock::now();
+  /// On all ranks; see agree().
+  void step(std::string_view doing, const std::function<void()>& act = {}) const {
+    agree(world_, [&] {
+      if (act) act();
+      check(doing);
+    });
+  }
+  /// Throws where the run must not go on; long steps call it now and then.
+  void check(std::string_view doing) const {
+    if (!must_stop()) return;
+    throw Error(ExitCode::stopped,
+                fmt::format("{} while {}",
+                            stop_signal() != 0
+                                ? "asked to by a signal"
+                                : fmt::format("--time-limit {} was over", options_.time_limit_s),
+                            doing));
+  }
+  bool must_stop() const { return stop_signal() != 0 || left_s() <= 0; }
+  double left_s() const { return options_.time_limit_s - seconds_since(options_.began); }
+
+ private:
+  const World& world_;
+  const CollectOptions& options_;
+};
+
+/// Finds out what the devices reach, each by itself and all ranks together.
+void probe_devices(const World& world, const SetUp& set_up, TimingBackend* backend, int devices) {
+  const bool real = backend != nullptr && backend->protocol() != Protocol::virtual_clock;
+  if (world.all_max(real ? 1 : 0) != 0 && world.rank() == 0) {
+    spdlog::info("probing {}: some {:.0f} s, more where other programs run",
+                 format_counted(devices, "device"), std::ceil(1.25 * brief_probe_s));
+  }
+  constexpr std::string_view probing = "probing devices";
+  set_up.step(probing, [&] {
+    if (backend == nullptr) return;
+    backend->probe(std::min(brief_probe_s, set_up.left_s()), [&] { set_up.check(probing); });
+  });
+  probe_all_reduce(world, backend, brief_probe_s / 4, [&] { return set_up.must_stop(); });
+  set_up.step("probing the all-reduce of all ranks");
+}
+
+CollectResult set_up_and_measure(const World& world, const CollectOptions& options,
+                                 std::ostream& out) {
+  const SetUp set_up(world, options);
   Plan plan;
   std::unique_ptr<TimingBackend> backend;
-  DeviceGroup group;
-  agree(world, [&] {
-    plan = plan_of(options);
+  set_up.step("planning the sweep", [&] { plan = plan_of(options); });
+  set_up.step("opening devices", [&] {
     if (options.dedicated_manager && world.size() == 1) {
       throw UsageError(
           "--dedicated-manager needs a second rank to measure: mpirun -n 2 forecost ...");
@@ -447,9 +492,9 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
   });
   // Sharing is found before the seconds of a probe are spent; the second gathering brings what the
   // probe found.
-  group = gather_devices(world, backend.get());
+  DeviceGroup group = gather_devices(world, backend.get());
   std::optional<OpenedRun> opened;  // on rank 0
-  agree(world, [&] {
+  set_up.step("gathering devices and opening the run directory", [&] {
     if (world.rank() != 0) return;
     std::set<std::string> names;
     for (const Device& device : group.classes()) names.insert(device.device_class);
@@ -466,10 +511,7 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
     }
   });
   opened.reset();
-  agree(world, [&] {
-    if (backend) backend->probe(brief_probe_s);
-  });
-  probe_all_reduce(world, backend.get(), brief_probe_s / 4);
+  probe_devices(world, set_up, backend.get(), group.devices());
   group = gather_devices(world, backend.get());
 
   std::vector<std::string> classes;
@@ -479,7 +521,7 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
 
   std::optional<Measurer> measurer;
   Remaining before;
-  agree(world, [&] {
+  set_up.step("reading what earlier launches have measured", [&] {
     // A run directory may hold what other shards and classes did; none of it counts but by task
     // key.
     if (manages)
@@ -500,9 +542,8 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
     }
   });
 
-  // As launched, not as measured so far: set-up counts into the job's time.
   Schedule schedule{.queues = before.queues,
-                    .time_limit_s = options.time_limit_s - seconds_since(start),
+                    .time_limit_s = set_up.left_s(),
                     .budget_device_s = options.budget_device_s};
   ScheduleHooks hooks;
   hooks.execute = [&](std::int64_t index) { return measurer->execute(index); };
@@ -521,7 +562,7 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
   if (manages) add(state.outcomes, own);
   bool finished = state.end == ScheduleEnd::finished;
   const auto in_time = [&](double expected_s) {
-    return stop_signal() == 0 && seconds_since(start) + expected_s < options.time_limit_s;
+    return stop_signal() == 0 && expected_s < set_up.left_s();
   };
   if (finished) {
     finished = measure_collectives(
@@ -561,8 +602,7 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
     const std::int64_t done = count_of(outcomes);
     out << fmt::format("{}: {} of {}{}{}\n", (options.run_directory / "corpus.h5").string(),
                        format_count(static_cast<double>(done)),
-                       format_counted(static_cast<double>(total),
-                                      plan.rules.replicates > 1 ? "measurement" : "task"),
+                       format_counted(total, plan.rules.replicates > 1 ? "measurement" : "task"),
                        outcomes.empty() ? "" : ": ", outcomes_text(outcomes));
     if (state.done > 0) {
       out << pace_text(state.done, wall_s, group.devices(), duty, virtual_time);
@@ -574,8 +614,8 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
       spdlog::warn(
           "stopped early ({}) with {} left; go on{} with: {}",
           poisoned ? "a device answers nothing any more" : why_stopped(state.end, stop_signal()),
-          format_counted(static_cast<double>(total - done), "task"),
-          too_short ? ", with a larger limit," : "", options.resume_command);
+          format_counted(total - done, "task"), too_short ? ", with a larger limit," : "",
+          options.resume_command);
     }
   });
   const std::int64_t failures = failures_of(outcomes);
@@ -588,11 +628,26 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
         "{} of {} crashed, failed or timed out ('forecost corpus info {}' tells why); to measure "
         "them "
         "again: --resume --retry failed timeout crashed",
-        format_count(static_cast<double>(failures)),
-        format_counted(static_cast<double>(total), "task"), options.run_directory.string());
+        format_count(static_cast<double>(failures)), format_counted(total, "task"),
+        options.run_directory.string());
   }
   result.code = ExitCode::failures;
   return result;
+}
+
+}  // namespace
+
+CollectResult collect(const World& world, const CollectOptions& options, std::ostream& out) {
+  try {
+    return set_up_and_measure(world, options, out);
+  } catch (const AgreedError& error) {
+    if (error.code() != ExitCode::stopped) throw;
+    if (world.rank() == 0) {
+      spdlog::warn("stopped early ({}): nothing was measured; go on, with a larger limit, with: {}",
+                   error.what(), options.resume_command);
+    }
+    return {.code = ExitCode::stopped};
+  }
 }
 
 void show_plan(const World& world, const CollectOptions& options, std::ostream& out) {

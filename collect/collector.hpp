@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <iosfwd>
 #include <limits>
@@ -23,7 +24,8 @@ struct CollectOptions {
   bool dedicated_manager = false;  ///< rank 0 gets no device: it hands out work and merges
   Shard shard;
   bool resume = false;
-  double time_limit_s = std::numeric_limits<double>::infinity();
+  double time_limit_s = std::numeric_limits<double>::infinity();  ///< from `began`, set-up included
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
   double budget_device_s = std::numeric_limits<double>::infinity();  ///< over all devices
   double merge_interval_s = 60;  ///< between merges during the run
   std::string resume_command;    ///< told when the run stops early

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "collect/backend.hpp"
@@ -14,8 +15,10 @@ namespace forecost {
 /// rounds counts.
 ///
 /// Returns by how much the median round fell short of it. Nothing is done, and nothing returned,
-/// with one rank, or where a rank has no device to measure on (a manager, replay). Every rank of
-/// the world calls it; `backend` may be null.
-std::optional<double> probe_all_reduce(const World& world, TimingBackend* backend, double budget_s);
+/// with one rank, or where a rank has no device to measure on (a manager, replay), or once `stop`
+/// says so on any rank. Every rank of the world calls it; `backend` may be null. `budget_s` is the
+/// same on all of them; where rounds are slow it may take ten times that.
+std::optional<double> probe_all_reduce(const World& world, TimingBackend* backend, double budget_s,
+                                       const std::function<bool()>& stop = {});
 
 }  // namespace forecost

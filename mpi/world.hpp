@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ class World {
   int local_rank() const { return local_rank_; }  ///< among the ranks of this host
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }
+  /// When this process began: a World is the first thing that the program makes.
+  std::chrono::steady_clock::time_point began() const { return began_; }
 
   // The collective calls below sleep while they wait, so that a rank that has finished early does
   // not disturb measurements beside it.
@@ -36,6 +39,7 @@ class World {
   [[noreturn]] void abort(int code) const;
 
  private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   bool owns_mpi_ = false;  ///< MPI_Init was called here
   std::string host_;

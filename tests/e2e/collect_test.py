@@ -186,10 +186,37 @@ class Stops(ProgramTest):
         self.assert_complete("replay")
 
     def test_time_limit(self):
-        self.collect(*self.SLOW, "--time-limit", "1", expect=75, ranks=2)
+        # 12 s of delays.
+        self.collect("--replay", ":real_delay_s=0.4", "--time-limit", "4", expect=75, ranks=2)
         self.assertLess(len(self.keys("corpus", self.run_directory / "corpus.h5")), 60)
         self.collect("--resume")
         self.assert_complete("replay")
+
+    def test_time_limit_counts_the_probe_and_what_comes_before(self):
+        for ranks in (1, 2):
+            # The second rank's probe alone: the first one waits, and must not wait longer.
+            slow = "v100:real_probe_s=60" if ranks == 1 else "v100,v100:real_probe_s=60"
+            begin = time.monotonic()
+            done = self.collect("--replay", slow, "--resume", "--time-limit", "2", expect=75, ranks=ranks, timeout=30)
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertEqual(len(self.warnings(done)), 1, done.stderr)
+            self.assertIn("--time-limit 2 was over while probing devices", done.stderr)
+            self.assertIn("go on, with a larger limit, with: ", done.stderr)
+            self.assertEqual(self.errors(done), [])
+        done = self.collect("--replay", "v100", "--resume", "--time-limit", "0.000001", expect=75)
+        self.assertIn("was over while planning the sweep", done.stderr)
+        self.collect("--replay", "v100", "--resume")
+        self.assert_complete("v100")
+
+    def test_a_signal_ends_the_probe(self):
+        process = subprocess.Popen(self.command("--replay", ":real_probe_s=60"), stderr=subprocess.PIPE, text=True)
+        while not list(self.run_directory.glob("runs/*/in-flight-*")):
+            self.assertIsNone(process.poll())
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, 75, told)
+        self.assertIn("asked to by a signal while probing devices", told)
 
     def test_budget(self):
         # 36 ms of the virtual clock; a task takes 3.

@@ -125,8 +125,9 @@ class Probe(ProgramTest):
     def test_a_sweep_begins_with_it_and_stores_it(self):
         ranks = min(2, len(os.sched_getaffinity(0)))
         launcher = [] if ranks == 1 else [MPIEXEC, "--oversubscribe", "-n", ranks]
-        self.run_program([*launcher, PROGRAM, "collect", self.write_sweep("three.toml", 3), "-o", self.run_directory,
-                          "--backend", "cpu", "--cores", 1], timeout=200)
+        done = self.run_program([*launcher, PROGRAM, "collect", self.write_sweep("three.toml", 3), "-o",
+                                 self.run_directory, "--backend", "cpu", "--cores", 1], timeout=200)
+        self.assertIn("probing 1 device: some 3 s" if ranks == 1 else "probing 2 devices: some 3 s", done.stderr)
         devices = [json.loads(line) for line in self.content(self.run_directory / "corpus.h5") if '"vendor"' in line]
         self.assertEqual(len(devices), ranks)
         for device in devices:

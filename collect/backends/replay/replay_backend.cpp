@@ -189,6 +189,14 @@ class ReplayBackend final : public TimingBackend {
   std::string_view name() const override { return "replay"; }
   Protocol protocol() const override { return Protocol::virtual_clock; }
   const Device& device() const override { return device_; }
+  ProbeReport probe(double /*budget_s*/, const std::function<void()>& after_round) override {
+    constexpr double round_s = 0.1;
+    for (double left_s = faults_.real_probe_s; left_s > 0; left_s -= round_s) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(round_s, left_s)));
+      if (after_round) after_round();
+    }
+    return {};
+  }
   Environment environment() const override {
     return {{{"backend", "replay"},
              {"forecost", std::string(version)},

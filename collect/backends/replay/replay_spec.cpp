@@ -31,6 +31,7 @@ constexpr Option options[] = {
     {"kill", &ReplayFaults::kill, 1},
     {"crash", &ReplayFaults::crash, 1},
     {"real_delay_s", &ReplayFaults::real_delay_s, 60},
+    {"real_probe_s", &ReplayFaults::real_probe_s, 60},
 };
 
 std::vector<std::string_view> split(std::string_view text, char separator) {

@@ -28,6 +28,7 @@ struct ReplayFaults {
   /// Chance that any task kills this process, drawn anew by each process.
   double crash = 0;
   double real_delay_s = 0;  ///< real sleep per task, so that a test can hit a run in the middle
+  double real_probe_s = 0;  ///< the same of the probe, in rounds of a tenth of a second
 };
 
 /// One entry of --replay: "v100", "v100:noise=0.05:fail=0.1", "corpus.h5", or "none".
