@@ -376,7 +376,7 @@ TEST(Networks, TiedLayersShareTheirParameters) {
   EXPECT_EQ(runs[1].passes,
             (std::vector{Pass::forward, Pass::backward_data, Pass::backward_weights}));
   EXPECT_THAT(error_of(text + "out_features = 99\nbias = false\n"),
-              AllOf(HasSubstr(":11: 'tied'"), HasSubstr("weights have 2376 elements")));
+              AllOf(HasSubstr(":11: 'tied'"), HasSubstr("weights have 2,376 elements")));
   EXPECT_THAT(error_of(text + "out_features = 100\n"), HasSubstr("and no bias here"));
 }
 
