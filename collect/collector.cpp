@@ -329,17 +329,18 @@ Duty sum_duty(const World& world, const Duty& own) {
   return sum;
 }
 
-/// How fast it went, and where the devices' time went; a virtual clock has no idle time.
-std::string pace_text(std::int64_t done, double wall_s, int devices, const Duty& duty,
-                      bool is_virtual) {
+/// How fast it went, and where the devices' time went; a virtual clock has no idle time. `unit` is
+/// what was `done`: tasks, or measurements where each task has several.
+std::string pace_text(std::int64_t done, const std::string& unit, double wall_s, int devices,
+                      const Duty& duty, bool is_virtual) {
   const double all_s = is_virtual ? duty.busy_s : wall_s * devices;
   std::string text = fmt::format(
-      "{} on {} in {}: {} configurations per hour; duty cycle {} (samples and their flushes), "
-      "warm-up {}, planning {}",
-      format_counted(done, "task"), format_counted(devices, "device"), format_seconds(wall_s),
+      "{} on {} in {}: {} {} per hour; duty cycle {} (samples and their flushes), warm-up {}, "
+      "planning {}",
+      format_counted(done, unit), format_counted(devices, "device"), format_seconds(wall_s),
       format_count(std::round(static_cast<double>(done) / wall_s * 3600)),
-      format_percent(duty.sampling_s / all_s), format_percent(duty.warm_up_s / all_s),
-      format_percent(duty.planning_s / all_s));
+      unit == "task" ? "configurations" : unit + "s", format_percent(duty.sampling_s / all_s),
+      format_percent(duty.warm_up_s / all_s), format_percent(duty.planning_s / all_s));
   if (!is_virtual) text += fmt::format(", idle {}", format_percent(1 - duty.busy_s / all_s));
   return text + "\n";
 }
@@ -591,6 +592,8 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
     return result;
   }
   const Outcomes outcomes = sum_outcomes(world, own);
+  const std::int64_t before_launch =
+      std::stoll(world.broadcast(std::to_string(before.done), manager));
   const Duty duty = sum_duty(world, measurer ? measurer->duty() : Duty{});
   const bool repeats = world.all_max(measurer && measurer->measured_references() ? 1 : 0) != 0 ||
                        plan.rules.replicates > 1;
@@ -599,22 +602,23 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
   agree(world, [&] {
     if (world.rank() != 0) return;
     merge_at_end(options.run_directory);
-    const std::int64_t done = count_of(outcomes);
-    out << fmt::format("{}: {} of {}{}{}\n", (options.run_directory / "corpus.h5").string(),
-                       format_count(static_cast<double>(done)),
-                       format_counted(total, plan.rules.replicates > 1 ? "measurement" : "task"),
-                       outcomes.empty() ? "" : ": ", outcomes_text(outcomes));
-    if (state.done > 0) {
-      out << pace_text(state.done, wall_s, group.devices(), duty, virtual_time);
+    const std::int64_t done = count_of(outcomes), measured = done - before_launch;
+    const std::string unit = plan.rules.replicates > 1 ? "measurement" : "task";
+    out << fmt::format("{}: {} of {}{}{}{}\n", (options.run_directory / "corpus.h5").string(),
+                       format_count(static_cast<double>(done)), format_counted(total, unit),
+                       outcomes.empty() ? "" : ": ", outcomes_text(outcomes),
+                       finished && measured == 0 ? "; nothing was left to measure" : "");
+    if (measured > 0) {
+      out << pace_text(measured, unit, wall_s, group.devices(), duty, virtual_time);
     }
     if (repeats) out << repeats_text(options.run_directory / "corpus.h5", run_id);
     if (!finished) {
-      const bool too_short = state.done == 0 && (state.end == ScheduleEnd::time_limit ||
-                                                 state.end == ScheduleEnd::budget);
+      const bool too_short = measured == 0 && (state.end == ScheduleEnd::time_limit ||
+                                               state.end == ScheduleEnd::budget);
       spdlog::warn(
           "stopped early ({}) with {} left; go on{} with: {}",
           poisoned ? "a device answers nothing any more" : why_stopped(state.end, stop_signal()),
-          format_counted(total - done, "task"), too_short ? ", with a larger limit," : "",
+          format_counted(total - done, unit), too_short ? ", with a larger limit," : "",
           options.resume_command);
     }
   });

@@ -106,7 +106,9 @@ std::optional<Status> Measurer::execute_collective(std::int64_t index, Gang& gan
   if (gang.rank() != 0) {
     // The first member does not ask for what all of them have given up.
     if (given_up(plan_.tasks[task])) return std::nullopt;
+    const double begin_s = backend_.now_s();
     take(plan_.tasks[task], seed_of(plan_.tasks[task], replicate));
+    duty_.busy_s += backend_.now_s() - begin_s;
     awake_.after_task();
     return std::nullopt;
   }

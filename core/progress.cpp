@@ -41,11 +41,13 @@ void Progress::update(std::uint64_t done, const std::string& note) {
 void Progress::finish() {
   if (finished_ || !started_) return;
   finished_ = true;
-  print(true);
+  // Where nothing was left to do, or no time to do it, there is no rate to tell.
+  if (done_ != first_done_ || printed_) print(true);
 }
 
 void Progress::print(bool last) {
   last_print_ = Clock::now();
+  printed_ = true;
   if (silent_) return;
   const double elapsed = std::chrono::duration<double>(last_print_ - start_).count();
   const double rate = elapsed > 0 ? static_cast<double>(done_ - first_done_) / elapsed : 0;

@@ -17,7 +17,7 @@ class Progress {
 
   /// `note` follows the figures ("3 skipped"). Cheap: prints at most ten times a second.
   void update(std::uint64_t done, const std::string& note = {});
-  /// Prints the final state once.
+  /// Prints the final state once, if anything was done since the first update.
   void finish();
 
  private:
@@ -26,7 +26,7 @@ class Progress {
 
   std::string label_, unit_, note_;
   std::uint64_t total_, done_ = 0, first_done_ = 0;
-  bool silent_, terminal_, finished_ = false, started_ = false;
+  bool silent_, terminal_, finished_ = false, started_ = false, printed_ = false;
   Clock::time_point start_, last_print_;
 };
 

@@ -601,6 +601,14 @@ TEST_F(MeasuringRules, TheDutyCycleIsToldWithItsComplement) {
   for (const char* part : {"duty cycle", "warm-up", "planning", "configurations per hour"}) {
     EXPECT_THAT(out.str(), HasSubstr(part));
   }
+  EXPECT_THAT(out.str(), HasSubstr("\n60 tasks on 1 device in "));
+}
+
+TEST_F(MeasuringRules, ThePaceOfRepeatsIsThatOfMeasurements) {
+  run(sweep("max_samples = 10\nreplicates = 2"), "");
+  EXPECT_THAT(out.str(), HasSubstr("120 of 120 measurements"));
+  EXPECT_THAT(out.str(), HasSubstr("\n120 measurements on 1 device in "));
+  EXPECT_THAT(out.str(), HasSubstr(" measurements per hour; duty cycle"));
 }
 
 }  // namespace

@@ -79,6 +79,11 @@ class Refusals(ProgramTest):
         self.collect("--replay", ":fail=0", "--resume", "--retry", "ok", expect=2)
         done = self.collect("--replay", ":fail=0", "--resume", "--retry", "failed")
         self.assertIn("60 of 60 tasks: 60 ok", done.stdout)
+        self.assertIn("tasks on 1 device in ", done.stdout)
+        done = self.collect("--replay", ":fail=0", "--resume")
+        self.assertIn("60 of 60 tasks: 60 ok; nothing was left to measure\n", done.stdout)
+        self.assertNotIn("per hour", done.stdout)
+        self.assertNotIn("took", done.stderr)
         other = self.folder / "other"
         self.collect("--replay", ":unsupported=0.3", run_directory=other)
 

@@ -42,6 +42,7 @@ class Gangs(ProgramTest):
     def test_as_many_as_there_are(self):
         done = self.collect("--replay", "h100", ranks=3)
         self.assertIn("50 of 50 tasks", done.stdout)
+        self.assertIn("\n50 tasks on 3 devices in ", done.stdout)  # the pace is of collectives too
         self.assert_complete("h100")
         rows = self.collectives()
         self.assertEqual({row["ranks"] for row in rows}, {2, 3, 8})
