@@ -80,6 +80,25 @@ class Gangs(ProgramTest):
         for row in self.collectives():
             self.assertNotEqual(row["status"], "ok", row)
 
+    def test_a_collective_that_kills_is_given_up_by_all_members(self):
+        self.sweep.write_text("""
+[sweep]
+name = "deadly"
+[[allreduce]]
+samples = 1
+batch = 1
+elements = 1000
+ranks = 2
+""")
+        # The first member dies of it. Then it gives it up without asking the second, who must not wait.
+        deadly = ("--replay", "h100:kill=1,h100", "--resume")
+        for _ in range(2):
+            done = self.collect(*deadly, ranks=2, expect=None)
+            self.assertNotIn(done.returncode, (0, 5, 75))
+        self.collect(*deadly, ranks=2, expect=5, environment={"MPIEXEC_TIMEOUT": "30"})
+        row, = self.collectives()
+        self.assertEqual(row["status"], "crashed", row)
+
     def test_a_stop_between_collectives_is_resumed(self):
         command = self.command("--replay", "h100:real_delay_s=0.05", ranks=2)
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
