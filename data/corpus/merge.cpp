@@ -383,7 +383,7 @@ namespace {
 void note(std::vector<std::string>& history, std::string_view what, std::size_t rows) {
   const std::string mark = fmt::format(": {} into ", what);
   if (!history.empty() && history.back().find(mark) != std::string::npos) history.pop_back();
-  history.push_back(history_line(fmt::format("{} into {} rows", what, rows)));
+  history.push_back(history_line(fmt::format("{} into {}", what, format_counted(rows, "row"))));
 }
 
 /// A name beside the file that is free.
