@@ -37,8 +37,7 @@ void add_input(Merger& merger, const fs::path& input, const fs::path& output, bo
   }
   const auto journals = journals_of(input);
   if (journals.empty() && !fs::exists(input / "corpus.h5")) {
-    throw DataError(fmt::format("{}: expected a run directory, with runs/*/journal-* or corpus.h5",
-                                input.string()));
+    throw DataError(no_run_directory(input));
   }
   std::vector<std::string> damage;
   for (const fs::path& journal : journals) {

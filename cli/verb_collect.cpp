@@ -105,8 +105,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       ("backend", po::value<std::string>()->default_value("auto"), "auto, cpu, replay")
       ("replay", po::value<std::string>()->default_value(""),
        "implies --backend replay: what to play, a comma-separated list given to ranks in turn: "
-       "shipped devices, device files, a corpus.h5, or none for a rank without a device; each with "
-       "options such as v100:noise=0.05:fail=0.1 (docs/measuring.md lists them)")
+       "shipped devices, device files, a corpus.h5 or run directory, or none for a rank without a "
+       "device; each with options such as v100:noise=0.05:fail=0.1 (docs/measuring.md lists them)")
       ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
       ("dedicated-manager", "rank 0 measures nothing: it hands out work and merges")
       ("shard", po::value<std::string>()->default_value("1/1"), "i/n: the i-th of n parts")

@@ -1,6 +1,9 @@
+#include <algorithm>
+#include <functional>
 #include <iostream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include "cli/verb.hpp"
@@ -18,16 +21,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Help help{"forecost train CORPUS... -o model.h5 [options]",
-                    "Trains a predictor on the ok rows of corpora. Under mpirun or srun all ranks "
-                    "share the work. At\n"
-                    "the end it prints the errors on layers that it has not seen, with three "
-                    "baselines beside them.\n"
-                    "SIGUSR1 and SIGTERM write a checkpoint and end with exit code 75.",
-                    "  forecost train run/corpus.h5 -o model.h5\n"
-                    "  mpirun -n 2 forecost train run/corpus.h5 -o model.h5 --checkpoint ckpt\n"
-                    "  forecost train run/corpus.h5 -o model.h5 --checkpoint ckpt --resume\n"
-                    "  forecost train run/corpus.h5 -o paper.h5 --preset justus2018"};
+constexpr Help help{
+    "forecost train CORPUS... -o model.h5 [options]",
+    "Trains a predictor on the ok rows of corpora or run directories. Under mpirun or "
+    "srun all ranks share\n"
+    "the work. At the end it prints the errors on layers that it has not seen, with three "
+    "baselines beside them.\n"
+    "SIGUSR1 and SIGTERM write a checkpoint and end with exit code 75.",
+    "  forecost train run/corpus.h5 -o model.h5\n"
+    "  mpirun -n 2 forecost train run/corpus.h5 -o model.h5 --checkpoint ckpt\n"
+    "  forecost train run/corpus.h5 -o model.h5 --checkpoint ckpt --resume\n"
+    "  forecost train run/corpus.h5 -o paper.h5 --preset justus2018"};
 
 po::options_description options() {
   po::options_description all;
@@ -100,6 +104,14 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       }
     }
     data = load_dataset(corpora, train.preset);
+  });
+  // A run that goes on shows each rank another moment of itself.
+  const auto read = world.all_gather(fmt::format("{}", fmt::join(data.corpus_hashes, " ")));
+  agree(world, [&] {
+    if (std::adjacent_find(read.begin(), read.end(), std::not_equal_to<>()) == read.end()) return;
+    throw DataError(
+        "the corpora changed while the ranks read them: of a run that goes on, train on what "
+        "'forecost corpus merge RUN_DIR -o CORPUS.h5' makes");
   });
   const auto collective = make_collective(world);
   if (world.rank() == 0) {

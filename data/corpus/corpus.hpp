@@ -35,8 +35,10 @@ struct Corpus {
 
 /// Writes FILE and FILE.sha256 beside it: temporary file, fsync, rename. Throws EnvironmentError.
 void write_corpus(const Corpus& corpus, const std::filesystem::path& file);
+/// What such a file consists of; `name` is for messages.
+std::string corpus_bytes(const Corpus& corpus, const std::string& name);
 
-/// A corpus.h5, or the one of a run directory. Throws EnvironmentError if there is none in it yet.
+/// A corpus.h5, or the one of a run directory; the directory itself if there is none in it yet.
 std::filesystem::path corpus_file(const std::filesystem::path& file_or_run_directory);
 
 /// The whole of what CorpusReader (reader.hpp) reads; throws what that does.

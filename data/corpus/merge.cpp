@@ -352,6 +352,31 @@ std::vector<fs::path> journals_of(const fs::path& run_directory) {
   return journals;
 }
 
+std::string no_run_directory(const fs::path& directory) {
+  return fmt::format(
+      "{}: expected a run directory of 'forecost collect', with runs/*/journal-* or corpus.h5",
+      directory.string());
+}
+
+Corpus merge_journals(const fs::path& run_directory) {
+  const auto journals = journals_of(run_directory);
+  if (journals.empty()) throw DataError(no_run_directory(run_directory));
+  spdlog::info("{}: no corpus.h5 yet: read {} of a run that is not merged", run_directory.string(),
+               format_counted(static_cast<double>(journals.size()), "journal"));
+  Corpus corpus;
+  Merger merger(corpus);
+  for (const fs::path& journal : journals) merger.add(read_journal(journal));
+  merger.finish();
+  if (const auto& conflicts = merger.conflicts(); !conflicts.empty()) {
+    throw DataError(fmt::format(
+        "{}: its runs contradict each other: {}{}; 'forecost corpus merge --on-conflict' settles "
+        "it",
+        run_directory.string(), conflicts.front(),
+        conflicts.size() == 1 ? "" : fmt::format(" (and {} more)", conflicts.size() - 1)));
+  }
+  return corpus;
+}
+
 Corpus read_journals(const fs::path& run_directory) {
   Corpus all;
   for (const fs::path& file : journals_of(run_directory)) {

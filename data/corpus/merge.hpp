@@ -125,10 +125,17 @@ MergeOutcome merge_into_file(const std::filesystem::path& file, std::string_view
 /// damaged corpus.h5 is set aside. Throws DataError for a damaged journal, EnvironmentError.
 MergeOutcome merge_run_directory(const std::filesystem::path& run_directory, double wait_s = 600);
 
+/// What merge_run_directory() would write for a directory without corpus.h5, but for the history:
+/// the same from the same journals. Logs that and how many they are. Throws DataError where there
+/// are none, where one is damaged and where runs contradict each other.
+Corpus merge_journals(const std::filesystem::path& run_directory);
+
 /// "TIME forecost VERSION: what", for histories.
 std::string history_line(std::string_view what);
 
 /// RUN_DIR/runs/*/journal-*, sorted; throws EnvironmentError.
 std::vector<std::filesystem::path> journals_of(const std::filesystem::path& run_directory);
+/// What is wrong with a directory that has neither journals nor a corpus.h5.
+std::string no_run_directory(const std::filesystem::path& directory);
 
 }  // namespace forecost

@@ -14,9 +14,11 @@
 
 #include "core/digest.hpp"
 #include "core/file.hpp"
+#include "core/hash.hpp"
 #include "core/version.hpp"
 #include "data/corpus/fields.hpp"
 #include "data/corpus/layout.hpp"
+#include "data/corpus/merge.hpp"
 #include "data/h5/device_table.hpp"
 
 namespace forecost {
@@ -44,7 +46,14 @@ namespace {
 
 using namespace layout;
 
+/// `path` is a file, or a run directory without one, whose journals are taken as if they were
+/// merged.
 h5::File open_corpus(const fs::path& path, std::string& sha256) {
+  if (fs::is_directory(path)) {
+    std::string bytes = corpus_bytes(merge_journals(path), path.string());
+    sha256 = sha256_hex(bytes);
+    return h5::File::of_bytes(std::move(bytes), path.string());
+  }
   constexpr int most = 10;
   for (int attempt = 1;; ++attempt) {
     const auto open = open_verified(path, &sha256);
@@ -259,15 +268,8 @@ std::vector<Loader> loaders_of(const h5::Group& group, const Operator& op, std::
 }  // namespace
 
 fs::path corpus_file(const fs::path& path) {
-  if (!fs::is_directory(path)) return path;
   const fs::path file = path / "corpus.h5";
-  if (!fs::exists(file)) {
-    throw EnvironmentError(
-        fmt::format("{0}: no corpus.h5 yet: 'forecost corpus merge {0} -o {1}' makes it from "
-                    "the journals",
-                    path.string(), file.string()));
-  }
-  return file;
+  return fs::is_directory(path) && fs::exists(file) ? file : path;
 }
 
 bool is_corpus(const fs::path& file) {

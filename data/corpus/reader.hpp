@@ -13,7 +13,8 @@
 
 namespace forecost {
 
-/// Reads the rows of a corpus.h5 a batch at a time, in memory that does not grow with the file.
+/// Reads the rows of a corpus.h5 a batch at a time, in memory that does not grow with the file (but
+/// with journals that are not merged yet).
 class CorpusReader {
  public:
   /// The names that Scan knows.
@@ -23,16 +24,18 @@ class CorpusReader {
   using Problem = std::function<void(const std::string& line)>;
 
   /// Takes what corpus_file() takes, and verifies the digest before HDF5 opens the file, which
-  /// stays open: a merge meanwhile does not change what is read. Throws DataError (corrupt, another
-  /// schema, not a corpus) or EnvironmentError (not readable). With `problem`, what does not stop
-  /// the reading is told there instead.
+  /// stays open: a merge meanwhile does not change what is read. Of a run directory without
+  /// corpus.h5 it reads the journals, merged in memory, and logs so; nothing is written. Throws
+  /// DataError (corrupt, another schema, not a corpus, runs that contradict each other) or
+  /// EnvironmentError (not readable). With `problem`, what does not stop the reading is told there
+  /// instead.
   explicit CorpusReader(const std::filesystem::path& file_or_run_directory,
                         const Problem& problem = {});
 
   /// Everything but the rows: devices, environments, sweeps, runs, history.
   const Corpus& tables() const { return tables_; }
   std::int64_t schema_version() const { return schema_version_; }
-  /// Of the file's content, as its digest lists it.
+  /// Of the file's content, as its digest lists it, or would.
   const std::string& sha256() const { return sha256_; }
   /// Operators that have rows, in their fixed order, and how many; of all of them.
   const std::vector<const Operator*>& operators() const { return operators_; }

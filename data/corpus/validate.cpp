@@ -198,9 +198,7 @@ std::vector<std::string> validate_run_directory(const fs::path& run_directory) {
   const fs::path corpus = run_directory / "corpus.h5";
   const bool has_corpus = fs::exists(corpus);
   if (journals.empty() && !has_corpus) {
-    return {fmt::format(
-        "{}: expected a run directory of 'forecost collect', with runs/*/journal-* or corpus.h5",
-        run_directory.string())};
+    return {no_run_directory(run_directory)};
   }
   std::vector<std::string> problems;
   for (const fs::path& file : journals) validate_journal(file, problems);

@@ -175,8 +175,8 @@ void write_texts(h5::Group& group, const char* name, const Records& records, Get
 
 }  // namespace
 
-void write_corpus(const Corpus& corpus, const fs::path& path) {
-  h5::File file = h5::File::create(path.string());
+std::string corpus_bytes(const Corpus& corpus, const std::string& name) {
+  h5::File file = h5::File::create(name);
   file.set_attribute("schema", schema_name);
   file.set_attribute("schema_version", std::int64_t{corpus_schema_version});
   file.set_attribute("Conventions", "CF-1.8");
@@ -209,7 +209,11 @@ void write_corpus(const Corpus& corpus, const fs::path& path) {
   write_texts(sweeps, "name", corpus.sweeps, [](const SweepRecord& s) { return s.name; });
   write_texts(sweeps, "text", corpus.sweeps, [](const SweepRecord& s) { return s.text; });
 
-  replace_with_digest(path, file.bytes());
+  return file.bytes();
+}
+
+void write_corpus(const Corpus& corpus, const fs::path& file) {
+  replace_with_digest(file, corpus_bytes(corpus, file.string()));
 }
 
 }  // namespace forecost

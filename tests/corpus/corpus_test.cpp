@@ -559,6 +559,55 @@ TEST_F(CorpusFiles, ConflictsReplaceNothing) {
   EXPECT_EQ(read_corpus(directory / "corpus.h5").rows.size(), 3U);
 }
 
+TEST_F(CorpusFiles, JournalsThatAreNotMergedAreReadAsIfTheyWere) {
+  Measurement failed = row_of(2, "r1");
+  failed.status = Status::crashed;
+  failed.reason = "killed";
+  write_run_journal("r1", {row_of(1, "r1"), failed, row_of(2, "r1")});
+  write_run_journal("r2", {row_of(2, "r2"), row_of(3, "r2")});
+  const auto entries = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+      names.insert(entry.path().string());
+    }
+    return names;
+  };
+  const auto before = entries();
+  testing::internal::CaptureStdout();  // where spdlog's default logger writes
+  const Corpus unmerged = read_corpus(directory);
+  const std::string hash = CorpusReader(directory).sha256();
+  EXPECT_EQ(CorpusReader(directory).sha256(), hash) << "not the same bytes";
+  const std::string told = testing::internal::GetCapturedStdout();
+  EXPECT_NE(told.find("no corpus.h5 yet: read 2 journals of a run that is not merged\n"),
+            std::string::npos)
+      << told;
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 3) << told;  // one of each
+  EXPECT_EQ(entries(), before);
+  EXPECT_TRUE(merge_run_directory(directory).written);
+  const Corpus merged = read_corpus(directory);
+  EXPECT_EQ(texts_of(unmerged), texts_of(merged));
+  EXPECT_EQ(unmerged.rows.size(), 3U);
+  EXPECT_EQ(unmerged.devices, merged.devices);
+  EXPECT_EQ(unmerged.runs.size(), merged.runs.size());
+
+  // Where the runs contradict each other there is no telling which to read.
+  fs::remove(directory / "corpus.h5");
+  Measurement other = row_of(1, "r3");
+  other.time = summarize({1e-2, 2e-2, 4e-2});
+  write_run_journal("r3", {other});
+  testing::internal::CaptureStdout();
+  try {
+    read_corpus(directory);
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const DataError& error) {
+    const std::string refused = error.what();
+    EXPECT_NE(refused.find("run r1 has 0.002 s, run r3 has 0.02 s"), std::string::npos) << refused;
+    EXPECT_NE(refused.find("--on-conflict"), std::string::npos) << refused;
+  }
+  testing::internal::GetCapturedStdout();
+  EXPECT_THROW(read_corpus(directory / "runs"), DataError);  // no run directory
+}
+
 TEST_F(CorpusFiles, AMergeKeepsWhatTheCorpusAloneHolds) {
   const fs::path file = directory / "corpus.h5";
   Measurement failed = row_of(2, "r1");  // superseded, again at each merge

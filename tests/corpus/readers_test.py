@@ -295,11 +295,55 @@ with tempfile.TemporaryDirectory() as folder:
     assert "run z has" in done.stderr and "1 row of its runs contradict" in done.stderr, done.stderr
     assert pathlib.Path("contradicted/corpus.h5").read_bytes() == pathlib.Path("other.h5").read_bytes()
 
-    # Killed before the first merge: journals only.
-    shutil.copytree("run", "unmerged")
-    pathlib.Path("unmerged/corpus.h5").unlink()
-    stderr = run("corpus", "info", "unmerged", code=3).stderr
-    assert "corpus merge unmerged -o" in stderr and stderr.count("\n") == 1, stderr
+    # Killed before the first merge: every verb reads the journals, says so once, and writes nothing there.
+    unmerged = pathlib.Path("unmerged")
+    shutil.copytree("run", unmerged)
+    for file in unmerged.glob("corpus.h5*"):
+        file.unlink()
+    held = sorted(unmerged.rglob("*"))
+
+    def same_as_merged(*command, prepare=lambda text: text):
+        """What the command says of the run, whether it is merged or not."""
+        def done_of(directory):
+            return run(*(str(argument).replace("RUN", directory) for argument in command))
+        merged, done = done_of("run"), done_of("unmerged")
+        assert "journal" not in merged.stderr, merged.stderr
+        says = "unmerged: no corpus.h5 yet: read 1 journal of a run that is not merged"
+        assert done.stderr.count(says) == 1, (command, done.stderr)
+        assert prepare(done.stdout.replace("unmerged", "run")) == prepare(merged.stdout), (command, done.stdout)
+        assert sorted(unmerged.rglob("*")) == held, command
+
+    same_as_merged("corpus", "info", "RUN", "--json")
+    same_as_merged("corpus", "info", "RUN", prepare=lambda text: "".join(
+        line for line in text.replace("run/corpus.h5: ", "run: ").splitlines(True) if not line.startswith("history")))
+    same_as_merged("corpus", "export", "RUN", "--samples", "-o", "-")
+    same_as_merged("corpus", "diff", "RUN", corpus)
+    same_as_merged("train", "RUN", "-o", "model.h5", "--epochs", "2", "--seed", "1")
+    same_as_merged("evaluate", "model.h5", "RUN", "--json")
+    for directory in ("run", "unmerged"):
+        run("collect", "sweep.toml", "-o", f"of-{directory}", "--replay", directory)
+    rows = [run("corpus", "export", f"of-{directory}", "--columns", "in_features,pass,status,median_s",
+                "-o", "-").stdout for directory in ("run", "unmerged")]
+    assert rows[0] == rows[1] and ",ok," in rows[0], rows
+    assert "valid\n" in run("corpus", "validate", "unmerged").stdout
+    run("corpus", "merge", "unmerged", "-o", "elsewhere.h5")
+    assert sorted(unmerged.rglob("*")) == held
+
+    # Its runs may contradict each other, and a directory may be none of a run.
+    shutil.copytree("unmerged", "torn-apart")
+    journal = next(pathlib.Path("torn-apart").rglob("journal-*"))
+    shutil.copytree("of-run/runs", "torn-apart/runs", dirs_exist_ok=True)  # samples as float32: not the same
+    stderr = run("corpus", "info", "torn-apart", code=4).stderr
+    assert "torn-apart: its runs contradict each other" in stderr and "--on-conflict" in stderr, stderr
+    for verb in (("corpus", "info", "empty"), ("corpus", "export", "empty", "-o", "-"),
+                 ("corpus", "diff", "empty", "run"), ("train", "empty", "-o", "none.h5")):
+        stderr = run(*verb, code=4).stderr
+        assert "empty: expected a run directory" in stderr and stderr.count("\n") == 1, stderr
+    damaged = bytearray(journal.read_bytes())
+    damaged[len(damaged) // 2] ^= 4
+    journal.write_bytes(damaged)
+    stderr = run("corpus", "info", "torn-apart", code=4).stderr
+    assert journal.name in stderr, stderr
     run("corpus", "merge", "unmerged", "-o", "unmerged/corpus.h5")
     assert "40 rows" in run("corpus", "info", "unmerged").stdout
 

@@ -117,5 +117,15 @@ with tempfile.TemporaryDirectory() as folder:
         (folder / "run/corpus.h5.sha256").read_text().replace("corpus.h5", "damaged.h5"))
     refused(4, folder / "damaged.h5", "-o", folder / "m.h5", says="damaged.h5")
     run("train", folder / "damaged.h5", "-o", folder / "m.h5", ranks=2 if MPIEXEC else 0, expect=4)
+    # A directory of a run that goes on may be another one to each rank.
+    if MPIEXEC:
+        (folder / "other.toml").write_text(SWEEP.replace("samples = 120", "samples = 3"))
+        subprocess.run([FORECOST, "collect", folder / "other.toml", "-o", folder / "other", "--backend", "replay"],
+                       check=True, capture_output=True, timeout=120)
+        one, other = (["-n", "1", FORECOST, "train", each, "-o", folder / "m.h5"]
+                      for each in (corpus, folder / "other"))
+        command = [MPIEXEC, "--oversubscribe", *one, ":", *other]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 4 and "changed while the ranks read them" in done.stderr, done
     assert not (folder / "m.h5").exists()
     print("ok")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <map>
 #include <random>
 #include <thread>
@@ -283,6 +284,14 @@ class ReplayBackend final : public TimingBackend {
   bool shared_ = false, poisoned_ = false;
 };
 
+/// A corpus.h5 or a run directory; one that is called as a shipped device stands for the device.
+bool is_corpus_name(const std::string& source) {
+  if (source.ends_with(".h5")) return true;
+  const auto devices = shipped_devices();
+  return std::filesystem::is_directory(source) &&
+         std::find(devices.begin(), devices.end(), source) == devices.end();
+}
+
 std::unique_ptr<TimingBackend> open_replay(const DeviceRequest& request) {
   const auto entries = parse_replay(request.replay);
   const auto turn = static_cast<std::size_t>(request.rank);
@@ -291,7 +300,7 @@ std::unique_ptr<TimingBackend> open_replay(const DeviceRequest& request) {
 
   Device device;
   std::unique_ptr<Source> source;
-  if (entry.source.ends_with(".h5")) {
+  if (is_corpus_name(entry.source)) {
     const Corpus corpus = read_corpus(entry.source);
     if (corpus.devices.empty()) {
       throw DataError(fmt::format("{}: a corpus without devices cannot be replayed", entry.source));

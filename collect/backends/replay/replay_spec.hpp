@@ -31,9 +31,9 @@ struct ReplayFaults {
   double real_probe_s = 0;  ///< the same of the probe, in rounds of a tenth of a second
 };
 
-/// One entry of --replay: "v100", "v100:noise=0.05:fail=0.1", "corpus.h5", or "none".
+/// One entry of --replay: "v100", "v100:noise=0.05:fail=0.1", "corpus.h5", "run", or "none".
 struct ReplayEntry {
-  std::string source;  ///< shipped device, device TOML or corpus; "" is the built-in device
+  std::string source;  ///< shipped device, device TOML, corpus, run directory; "": built-in device
   ReplayFaults faults;
 };
 
