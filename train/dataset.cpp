@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -116,9 +117,8 @@ class Repeats {
     Example& example = builder.example(known.example);
     if (example.seconds == row.time.median_s) return false;
     if (known.run_id != row.run_id) {
-      if (conflicts_++ == 0) {
-        first_ = conflict_line(row, known.run_id, example.seconds);
-      }
+      if (std::exchange(known.contradicted, true)) return false;
+      if (conflicts_++ == 0) first_ = conflict_line(row, known.run_id, example.seconds);
     } else if (row.started_unix_s > known.started_unix_s) {
       example.seconds = row.time.median_s;
       known.started_unix_s = row.started_unix_s;
@@ -138,6 +138,7 @@ class Repeats {
     std::size_t example;
     double started_unix_s;
     std::string run_id;
+    bool contradicted = false;
   };
   std::unordered_map<Hash128, Known, HashOfHash128> known_;
   std::size_t conflicts_ = 0;
@@ -171,7 +172,7 @@ Dataset load_dataset(const std::vector<std::filesystem::path>& corpora, std::str
   Repeats repeats;
   const CorpusReader::Scan scan{
       .columns = {"layer", "pass", "dtype", "optimizer", "cache_state", "algorithm_policy",
-                  "device_class", "device_id", "environment_id", "run_id", "protocol",
+                  "device_class", "device_id", "environment_id", "run_id", "group_id", "protocol",
                   "started_unix_s"},
       .where = trains,
       .where_columns = {"status", "replicate", "median_s"}};

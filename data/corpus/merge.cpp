@@ -107,7 +107,7 @@ std::vector<fs::path> sorted_entries(const fs::path& directory) {
 
 std::string conflict_line(const Measurement& row, std::string_view known_run_id,
                           double known_median_s) {
-  return fmt::format("{}: run {} has {:.6g} s, run {} has {:.6g} s", row_key(row), known_run_id,
+  return fmt::format("{}: run {} has {:.9g} s, run {} has {:.9g} s", row_key(row), known_run_id,
                      known_median_s, row.run_id, row.time.median_s);
 }
 
