@@ -18,14 +18,12 @@ namespace {
 
 constexpr Help help{
     "forecost collect SWEEP -o RUN_DIR [options]",
-    "Times the layers that a sweep (a shipped one by its name, or a TOML file) lists on the "
-    "devices of this world: one rank, one device. Start "
-    "it\n"
-    "under mpirun or srun for many devices and nodes. Every finished row is journalled at once;\n"
-    "RUN_DIR/corpus.h5 is written at intervals and at the end. A killed or stopped run goes on "
-    "with\n"
-    "--resume. SIGUSR1, SIGTERM, --time-limit and --budget let the tasks in hand end and exit with "
-    "75.",
+    "Times the layers that a sweep (a shipped one by its name, or a TOML file) lists on the\n"
+    "devices of this world: one rank, one device. Start it under mpirun or srun for many devices\n"
+    "and nodes. Every finished row is journalled at once; RUN_DIR/corpus.h5 is written at\n"
+    "intervals and at the end. A killed or stopped run goes on with --resume. SIGUSR1, SIGTERM\n"
+    "and SIGINT abandon what a rank is measuring, which --resume measures anew; --time-limit and\n"
+    "--budget let it end. All of them exit with 75, after a last merge into corpus.h5.",
     "  forecost collect quickstart --plan-only\n"
     "  mpirun -n 2 forecost collect quickstart -o runs/quickstart\n"
     "  srun --mpi=pmix forecost collect justus2018 -o runs/justus --resume --time-limit 3500\n"
@@ -115,7 +113,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
        "with --resume: statuses whose tasks are measured again, such as failed timeout crashed")
       ("plan-only", "show what would be measured, and stop")
       ("time-limit", po::value<double>(),
-       "seconds from the start of the program: begin nothing that would end later")
+       "seconds from the start of the program: begin nothing that would end later. The last merge "
+       "comes on top (docs/measuring.md)")
       ("budget", po::value<double>(), "device hours, over all devices")
       ("merge-interval", po::value<double>()->default_value(60), "seconds between merges");
   // clang-format on

@@ -12,7 +12,7 @@ namespace forecost::cli {
 namespace {
 
 constexpr Help help{
-    "forecost predict MODEL --network NAME|FILE.toml ... --device CLASS|DEVICE.toml ... --batch N "
+    "forecost predict MODEL --network NAME|FILE.toml ... --device CLASS|FILE.toml ... --batch N "
     "...",
     "Predicts how long networks take on devices: every network on every device at every batch "
     "size.\n"

@@ -23,11 +23,10 @@ namespace fs = std::filesystem;
 
 constexpr Help help{
     "forecost train CORPUS... -o model.h5 [options]",
-    "Trains a predictor on the ok rows of corpora or run directories. Under mpirun or "
-    "srun all ranks share\n"
-    "the work. At the end it prints the errors on layers that it has not seen, with three "
-    "baselines beside them.\n"
-    "SIGUSR1 and SIGTERM write a checkpoint and end with exit code 75.",
+    "Trains a predictor on the ok rows of corpora or run directories. Under mpirun or srun all\n"
+    "ranks share the work. At the end it prints the errors on layers that it has not seen, with\n"
+    "three baselines beside them. SIGUSR1 and SIGTERM write a checkpoint and end with exit code "
+    "75.",
     "  forecost train run/corpus.h5 -o model.h5\n"
     "  mpirun -n 2 forecost train run/corpus.h5 -o model.h5 --checkpoint ckpt\n"
     "  forecost train run/corpus.h5 -o model.h5 --checkpoint ckpt --resume\n"
