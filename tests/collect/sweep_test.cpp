@@ -103,6 +103,21 @@ TEST(Sweep, QuickstartFitsItsMinutesAndItsCaps) {
   }
 }
 
+TEST(Sweep, TheExpectedTimeOfADeviceThatIsNotDescribedIsThatOfItsCores) {
+  // A core with the limits that a probe found took 124 s for the rows of quickstart, 139 s in all.
+  const Plan plan = load_plan("quickstart");
+  const auto expected_s = [&](const Device& device) {
+    double seconds = 0;
+    for (const Task& task : plan.tasks) seconds += expected_measuring_s(task, device, plan.rules);
+    return seconds;
+  };
+  Device two;
+  two.set(Attribute::cores, 2);
+  EXPECT_GT(expected_s(Device{}), 100);
+  EXPECT_LT(expected_s(Device{}), 220);
+  EXPECT_LT(expected_s(two), 0.85 * expected_s(Device{}));
+}
+
 TEST(Sweep, AnchorsAreAlwaysPartOfThePlan) {
   const auto all = texts(load_plan("quickstart"));
   const std::set<std::string> planned(all.begin(), all.end());
