@@ -72,6 +72,20 @@ Json prediction_json(const PresentedTime& presented) {
   return json;
 }
 
+int layers_uncosted(const NetworkTime& time) {
+  int count = 0;
+  for (const auto& [op, layers] : time.uncosted) count += layers;
+  return count;
+}
+
+/// "8 of 11 layers"; empty where all are counted.
+std::string not_counted(const NetworkTime& time) {
+  const int missing = layers_uncosted(time);
+  if (missing == 0) return {};
+  return fmt::format("{} of {}", missing,
+                     format_counted(missing + static_cast<double>(time.layers.size()), "layer"));
+}
+
 std::string range(double low, double high) {
   return format_seconds(low) + " .. " + format_seconds(high);
 }
@@ -89,40 +103,39 @@ std::string predictions_json(std::span<const PresentedTime> predictions) {
 std::string totals_table(std::span<const PresentedTime> predictions) {
   const bool runs = std::any_of(predictions.begin(), predictions.end(),
                                 [](const PresentedTime& p) { return p.run.has_value(); });
-  std::vector<std::string> headings{"network",
-                                    "device",
-                                    ">batch",
-                                    "mode",
-                                    ">step",
-                                    "90 % interval",
-                                    ">forward",
-                                    ">backward",
-                                    ">update",
-                                    ">items/s",
-                                    ">outside training range"};
+  // A part of a network must not look like all of it.
+  const bool parts =
+      std::any_of(predictions.begin(), predictions.end(),
+                  [](const PresentedTime& p) { return layers_uncosted(p.time) > 0; });
+  std::vector<std::string> headings{"network", "device", ">batch", "mode", ">step"};
+  if (parts) headings.insert(headings.end(), ">not counted");
+  headings.insert(headings.end(), {"90 % interval", ">forward", ">backward", ">update", ">items/s",
+                                   ">outside training range"});
   if (runs) headings.insert(headings.end(), {">epoch", ">run", "90 % interval of the run"});
   TextTable table(headings);
   for (const auto& [t, run] : predictions) {
+    const std::string missing = not_counted(t);
+    const std::string at_least = missing.empty() ? "" : "> ", at_most = missing.empty() ? "" : "< ";
     std::vector<std::string> cells{
-        t.network,
-        t.device_class,
-        std::to_string(t.batch),
+        t.network, t.device_class, std::to_string(t.batch),
         t.mode == Mode::training ? fmt::format("training ({})", name_of(t.optimizer)) : "inference",
-        format_seconds(t.total_s),
-        range(t.low_s, t.high_s),
-        format_seconds(t.forward_s),
-        pass_text(t, t.backward_s),
-        pass_text(t, t.update_s),
-        rate_text(static_cast<double>(t.batch) / t.total_s),
-        format_percent(t.outside_training_range)};
+        at_least + format_seconds(t.total_s)};
+    if (parts) cells.push_back(missing.empty() ? "-" : missing);
+    cells.insert(cells.end(), {range(t.low_s, t.high_s), format_seconds(t.forward_s),
+                               pass_text(t, t.backward_s), pass_text(t, t.update_s),
+                               at_most + rate_text(static_cast<double>(t.batch) / t.total_s),
+                               format_percent(t.outside_training_range)});
     if (runs) {
-      cells.insert(cells.end(), {run ? format_seconds(run->epoch_s) : "-",
-                                 run ? format_seconds(run->run_s) : "-",
+      cells.insert(cells.end(), {run ? at_least + format_seconds(run->epoch_s) : "-",
+                                 run ? at_least + format_seconds(run->run_s) : "-",
                                  run ? range(run->run_low_s, run->run_high_s) : "-"});
     }
     table.add(std::move(cells));
   }
-  return table.str();
+  std::string text = table.str();
+  if (parts)
+    text += "not counted: layers that the model was not trained on; the figures lack them\n";
+  return text;
 }
 
 std::string layers_table(const NetworkTime& time, std::size_t most) {
@@ -157,7 +170,9 @@ std::string layers_table(const NetworkTime& time, std::size_t most) {
                format_percent(rest_s / time.total_s), ""});
   }
   table.rule();
-  table.add({"total", "", format_seconds(time.forward_s), pass_text(time, time.backward_s),
+  const std::string missing = not_counted(time);
+  table.add({missing.empty() ? "total" : fmt::format("total without {}", missing), "",
+             format_seconds(time.forward_s), pass_text(time, time.backward_s),
              pass_text(time, time.update_s), format_seconds(time.total_s), "100.0 %", ""});
   std::string text = table.str();
   if (!time.uncosted.empty()) {

@@ -197,6 +197,13 @@ TEST(Compose, LayersThatThePredictorDoesNotKnowAreLeftOutAndCounted) {
   EXPECT_THAT(layers_table(time, 3),
               testing::HasSubstr("since the model was not trained on them: 2 dropout, 5 pool2d"));
   EXPECT_THAT(layers_table(time, 3), testing::HasSubstr("13 others"));
+  EXPECT_THAT(layers_table(time, 3), testing::HasSubstr("total without 7 of 23 layers"));
+  // The row of a part of a network does not look like that of a whole one.
+  const std::vector<PresentedTime> part{{time, run_time(time, 10, 2)}}, whole{{inference, {}}};
+  EXPECT_THAT(totals_table(part),
+              testing::ContainsRegex("> 63.0 s +7 of 23 layers .*< 0.0317 .*> 315"));
+  EXPECT_THAT(totals_table(whole), testing::HasSubstr("inference  21.0 s"));
+  EXPECT_THAT(totals_table(whole), testing::Not(testing::HasSubstr("not counted")));
   // Where nothing is known the predictor is asked, and says what it knows.
   predictor.unknown = {"conv2d forward", "dense forward", "pool2d forward"};
   compose(predictor, {&vgg, &device, 2});
