@@ -9,6 +9,7 @@
 #include "core/table.hpp"
 #include "core/units.hpp"
 #include "data/corpus/corpus.hpp"
+#include "data/corpus/reasons.hpp"
 #include "data/corpus/repeats.hpp"
 
 namespace forecost::cli {
@@ -31,11 +32,9 @@ void print_info(const Corpus& corpus, const fs::path& file) {
   std::map<std::string, std::int64_t> statuses;
   std::map<std::pair<std::string, std::string>, std::map<std::string, std::int64_t>> counts;
   std::map<std::string, std::int64_t> rows_of_class;
-  std::map<std::pair<std::string, std::string>, std::int64_t> reasons;  // by status and reason
   for (const Measurement& row : corpus.rows) {
     const std::string status(name_of(row.status));
     ++statuses[status];
-    if (row.status != Status::ok || !row.reason.empty()) ++reasons[{status, row.reason}];
     ++counts[{std::string(row.task.layer.op().name), std::string(name_of(row.task.pass))}][status];
     ++rows_of_class[row.device_class];
   }
@@ -50,21 +49,17 @@ void print_info(const Corpus& corpus, const fs::path& file) {
         {key.first, key.second, format_count(static_cast<double>(rows)), listed(by_status)});
   }
   std::cout << operators.str() << "\n";
-  if (!reasons.empty()) {
-    using Reason = std::pair<std::pair<std::string, std::string>, std::int64_t>;
-    std::vector<Reason> sorted(reasons.begin(), reasons.end());
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [](const Reason& a, const Reason& b) { return a.second > b.second; });
+  if (const auto reasons = count_reasons(corpus.rows); !reasons.empty()) {
     constexpr std::size_t most = 10;
     TextTable table({"status", ">rows", "reason"});
-    for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i) {
-      const auto& [key, count] = sorted[i];
-      table.add({key.first, format_count(static_cast<double>(count)), key.second});
+    for (std::size_t i = 0; i < std::min(most, reasons.size()); ++i) {
+      const auto& [status, reason, rows] = reasons[i];
+      table.add({std::string(name_of(status)), format_count(static_cast<double>(rows)), reason});
     }
     std::cout << table.str();
-    if (sorted.size() > most) {
+    if (reasons.size() > most) {
       std::cout << fmt::format(
-          "and {}\n", format_counted(static_cast<double>(sorted.size() - most), "other reason"));
+          "and {}\n", format_counted(static_cast<double>(reasons.size() - most), "other reason"));
     }
     std::cout << "\n";
   }
