@@ -75,7 +75,7 @@ void sort_by_need(const TomlValue& table, const Operator& op, std::vector<Parame
   spaces = std::move(sorted);
   for (std::size_t i = 0; i < known.size(); ++i) {
     if (!known[i]) {
-      table.fail(fmt::format("{}: expected a key '{}'", op.name, op.parameters[i].name));
+      table.fail(fmt::format("expected a key '{}'", op.parameters[i].name));
     }
   }
 }
@@ -268,6 +268,12 @@ void expand_anchor(const SweepAnchor& anchor, Expansion& out) {
   }
 }
 
+/// A layer's complaints begin with its operator, which a skip names anyway.
+std::string without_name(std::string_view message, const Operator& op) {
+  const std::string name = fmt::format("{}: ", op.name);
+  return std::string(message.starts_with(name) ? message.substr(name.size()) : message);
+}
+
 /// Draws layers until `samples` feasible new ones are found, or too many draws were in vain.
 void expand_block(const SweepBlock& block, std::uint64_t seed, Expansion& out) {
   // One dimension per drawn parameter, then padding, dtype, optimizer, cache and forward only. The
@@ -334,7 +340,7 @@ void expand_block(const SweepBlock& block, std::uint64_t seed, Expansion& out) {
       }
     } catch (const UsageError& error) {
       // One example is enough: every draw has a message of its own.
-      if (contradiction.empty()) contradiction = error.what();
+      if (contradiction.empty()) contradiction = without_name(error.what(), op);
       why = "parameters that contradict each other, such as: " + contradiction;
       pass_of_why = "all";
     }

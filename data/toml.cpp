@@ -24,6 +24,17 @@ constexpr std::string_view kind_name(TomlValue::Kind kind) {
   value.fail(fmt::format("expected {}, found {}", expected, kind_name(value.kind)));
 }
 
+/// [dense] may be there once, [[dense]] more often; toml++ tells only that it is there again.
+std::string bracket_hint(std::string_view what) {
+  const std::size_t end = what.rfind('\''), begin = end == 0 ? 0 : what.rfind('\'', end - 1);
+  if (what.find("cannot redefine existing table") == std::string_view::npos ||
+      end == std::string_view::npos || begin == std::string_view::npos) {
+    return {};
+  }
+  const std::string_view name = what.substr(begin + 1, end - begin - 1);
+  return fmt::format("; each of several tables of this name begins with [[{}]]", name);
+}
+
 }  // namespace
 
 /// Copies toml++'s tree into ours, which needs no heavy header to be read.
@@ -86,6 +97,8 @@ std::int64_t TomlValue::as_integer(std::int64_t min, std::int64_t max) const {
   std::int64_t value = integer_;
   if (kind == Kind::number && number_ == std::trunc(number_) && std::fabs(number_) < 0x1p53) {
     value = static_cast<std::int64_t>(number_);
+  } else if (kind == Kind::number) {
+    fail(fmt::format("expected an integer, found {}", number_));
   } else if (kind != Kind::integer) {
     wrong_type(*this, "an integer");
   }
@@ -193,6 +206,7 @@ TomlValue parse_toml(std::string_view text, std::string_view name) {
   } catch (const toml::parse_error& error) {
     std::string what(error.description());
     std::replace(what.begin(), what.end(), '\n', ' ');
+    what += bracket_hint(what);
     throw UsageError(
         fmt::format("{}:{}: malformed TOML: {}", name, error.source().begin.line, what));
   }

@@ -474,6 +474,14 @@ TEST(Toml, ValuesAreCheckedWhereTheyStand) {
   };
   EXPECT_EQ(message([&] { t.at("b").as_integer(); }),
             "f.toml:2: 'b': expected an integer, found a text");
+  EXPECT_EQ(message([] { parse_toml("x = 2.5", "f.toml").at("x").as_integer(); }),
+            "f.toml:1: 'x': expected an integer, found 2.5");
+  EXPECT_THAT(message([] { parse_toml("[x]\na = 1\n[x]\na = 2\n", "f.toml"); }),
+              HasSubstr("f.toml:3: malformed TOML"));
+  EXPECT_THAT(message([] { parse_toml("[x]\na = 1\n[x]\na = 2\n", "f.toml"); }),
+              testing::EndsWith("several tables of this name begins with [[x]]"));
+  EXPECT_THAT(message([] { parse_toml("a = 1\na = 2\n", "f.toml"); }),
+              testing::Not(HasSubstr("[[")));
   EXPECT_EQ(message([&] { t.integer("a", 0, 2, 5); }),
             "f.toml:1: 'a': expected an integer from 2 to 5, found 1");
   EXPECT_EQ(message([&] { t.only({"a", "b", "c"}); }), "f.toml:4: unknown key 'd'; known: a, b, c");
