@@ -140,8 +140,8 @@ OpenedRun open_run(const fs::path& directory, const Plan& plan, const Shard& sha
   std::error_code error;
   if (fs::exists(directory, error)) {
     if (!fs::is_directory(directory)) {
-      throw EnvironmentError(
-          fmt::format("{}: a file is in the way of the run directory", directory.string()));
+      throw UsageError(fmt::format("{}: a file, expected the name of a run directory, new or not",
+                                   directory.string()));
     }
     if (is_used(directory)) refuse_unless_ours(directory, plan, shard, resume);
   }

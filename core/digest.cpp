@@ -106,7 +106,7 @@ namespace {
 void verify(const fs::path& given, const std::function<std::string()>& load) {
   const fs::path file = followed(given);
   if (fs::exists(file) && !fs::is_regular_file(file)) {
-    throw EnvironmentError(fmt::format("{}: cannot be read: expected a file", given.string()));
+    throw UsageError(fmt::format("{}: expected a file", given.string()));
   }
   const fs::path digest_file = with_suffix(file, ".sha256");
   std::string digests;

@@ -38,8 +38,8 @@ void refuse_special(const fs::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) return;  // opening it will say why
   if (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode)) return;
-  throw EnvironmentError(fmt::format("{}: cannot be read: it is {}, expected a file", file.string(),
-                                     S_ISDIR(status.st_mode) ? "a directory" : "a device"));
+  throw UsageError(fmt::format("{}: {}, expected a file", file.string(),
+                               S_ISDIR(status.st_mode) ? "a directory" : "a device"));
 }
 
 }  // namespace
@@ -78,6 +78,10 @@ void OpenFile::read(const std::function<void(std::string_view)>& piece) const {
 }
 
 void check_writable(const fs::path& directory) {
+  if (std::error_code unknown; !fs::is_directory(directory, unknown)) {
+    throw EnvironmentError(
+        fmt::format("{}: no such directory: create it, or name another one", directory.string()));
+  }
   const fs::path file = directory / fmt::format(".forecost-probe-{}", ::getpid());
   fs::path renamed = file;
   renamed += "-renamed";

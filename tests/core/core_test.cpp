@@ -149,11 +149,13 @@ TEST_F(Files, ReplacesWholeOrNotAtAll) {
   EXPECT_EQ(entries(), 1U);  // no temporary file is left
 }
 
-TEST_F(Files, UnwritableAndUnreadableAreEnvironmentErrors) {
+TEST_F(Files, UnwritableAndUnreadableAreEnvironmentErrorsAndAnotherKindIsAUsageError) {
   std::ofstream(directory / "file") << "x";
   EXPECT_THROW(replace_text(directory / "file" / "below", "x"), EnvironmentError);
   EXPECT_THROW(read_text(directory / "absent"), EnvironmentError);
-  EXPECT_THROW(read_text(directory), EnvironmentError);
+  EXPECT_THROW(read_text(directory), UsageError);
+  EXPECT_THROW(check_output(directory), UsageError);
+  EXPECT_THROW(check_output(directory / "absent" / "f"), EnvironmentError);
   EXPECT_THROW(sha256_hex_of_file(directory / "absent"), EnvironmentError);
 }
 

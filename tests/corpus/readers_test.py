@@ -242,8 +242,8 @@ with tempfile.TemporaryDirectory() as folder:
 
     # What is no file, and signals: a verb that only waits is ended by them.
     os.mkfifo("pipe")
-    assert "expected a file" in run("corpus", "info", "pipe", code=3).stderr
-    assert "expected a file" in run("corpus", "info", "/dev/zero", code=3).stderr
+    assert "expected a file" in run("corpus", "info", "pipe", code=2).stderr
+    assert "expected a file" in run("corpus", "info", "/dev/zero", code=2).stderr
     run("corpus", "merge", corpus, "-o", "pipe", code=2)
     run("corpus", "merge", "empty", "-o", "nothing.h5", code=4)
     for signal_number in (signal.SIGTERM, signal.SIGINT):

@@ -40,7 +40,8 @@ class Refusals(ProgramTest):
             done = self.collect(expect=3, ranks=ranks, run_directory=file / "below")
             self.assertEqual(len(self.errors(done)), 1, done.stderr)
             self.assertIn(str(file / "below"), self.errors(done)[0])
-        self.collect(expect=3, run_directory=file)
+        done = self.collect(expect=2, run_directory=file)  # as of every other name of the wrong kind
+        self.assertIn("file: a file, expected", self.errors(done)[0])
 
     def test_a_world_that_is_not_what_slurm_started(self):
         done = self.collect(expect=3, environment={"SLURM_NTASKS": "4", "SLURM_STEP_ID": "0"})
