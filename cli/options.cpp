@@ -1,10 +1,31 @@
+#include <cmath>
 #include <iostream>
+#include <typeinfo>
 
 #include <fmt/format.h>
 
 #include "cli/verb.hpp"
 
 namespace forecost::cli {
+
+namespace {
+
+/// Boost's own words, but for a value of the wrong type: those do not tell what was expected.
+std::string complaint(const po::error& error, const po::options_description& options) {
+  const auto* invalid = dynamic_cast<const po::invalid_option_value*>(&error);
+  if (invalid == nullptr) return error.what();
+  std::string name = invalid->get_option_name();
+  name.erase(0, name.find_first_not_of('-'));
+  const auto* option = options.find_nothrow(name, false);
+  const auto* value = option == nullptr
+                          ? nullptr
+                          : dynamic_cast<const po::typed_value_base*>(option->semantic().get());
+  if (value == nullptr) return error.what();
+  const bool number = value->value_type() == typeid(double);
+  return fmt::format("{}: expected {}", error.what(), number ? "a number" : "an integer");
+}
+
+}  // namespace
 
 bool parse(const World& world, const Help& help, const po::options_description& options,
            int max_positional, const std::vector<std::string>& arguments,
@@ -39,7 +60,7 @@ bool parse(const World& world, const Help& help, const po::options_description& 
     const auto end = help.usage.find_first_not_of("abcdefghijklmnopqrstuvwxyz ");
     std::string_view verb = help.usage.substr(0, end);
     verb = verb.substr(0, verb.find_last_not_of(' ') + 1);
-    throw UsageError(fmt::format("{}; see '{} --help'", error.what(), verb));
+    throw UsageError(fmt::format("{}; see '{} --help'", complaint(error, all), verb));
   }
   const auto given = positionals(values);
   if (max_positional >= 0 && given.size() > static_cast<std::size_t>(max_positional)) {
@@ -51,8 +72,8 @@ bool parse(const World& world, const Help& help, const po::options_description& 
 
 double positive_number(const po::variables_map& values, const char* name) {
   const double value = values[name].as<double>();
-  if (!(value > 0)) {
-    throw UsageError(fmt::format("--{} {}: expected a positive number", name, value));
+  if (!(value > 0) || std::isinf(value)) {
+    throw UsageError(fmt::format("--{} {}: expected a finite positive number", name, value));
   }
   return value;
 }

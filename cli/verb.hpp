@@ -41,7 +41,7 @@ bool parse(const World& world, const Help& help, const po::options_description& 
            po::variables_map& values);
 
 // The values of options, checked; each throws UsageError that says what was expected.
-/// A number above 0.
+/// A finite number above 0.
 double positive_number(const po::variables_map& values, const char* name);
 /// An int64 of at least `least`.
 std::int64_t count_of(const po::variables_map& values, const char* name, std::int64_t least);

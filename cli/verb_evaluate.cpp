@@ -25,7 +25,10 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   if (!parse(world, help, options, -1, arguments, values)) return ExitCode::done;
   if (world.rank() != 0) return ExitCode::done;
   const auto files = positionals(values);
-  if (files.size() < 2) throw UsageError("evaluate: expected a model and at least one corpus");
+  if (files.size() < 2) {
+    throw UsageError(
+        fmt::format("expected a model and at least one corpus; usage: {}", help.usage));
+  }
   Model model = load_model(files[0]);
   model.use(best_gemm());
   const Dataset data = load_dataset({files.begin() + 1, files.end()}, model.preset);

@@ -71,6 +71,14 @@ class Refusals(ProgramTest):
         self.collect("--no-such-option", expect=2)
         self.collect("--shard", "3/2", expect=2)
 
+    def test_limits_are_finite_numbers(self):
+        for value, expected in (("abc", "expected a number"), ("inf", "expected a finite positive number"),
+                                ("-1", "expected a finite positive number")):
+            for option in ("--time-limit", "--budget"):
+                self.assertIn(expected, self.errors(self.collect(option, value, expect=2))[0])
+        done = self.run_program([PROGRAM, "collect", self.sweep, "--plan-only", "--cores", "1.5"], expect=2)
+        self.assertIn("expected an integer", self.errors(done)[0])
+
     def test_many_failures_end_with_5_and_all_rows(self):
         done = self.collect("--replay", ":fail=0.3", expect=5)
         self.assertIn("--retry", self.errors(done)[0])
