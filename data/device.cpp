@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/hash.hpp"
+#include "core/units.hpp"
 
 namespace forecost {
 
@@ -76,9 +77,10 @@ void Device::set_bandwidth_curve(BandwidthCurve curve) {
         bytes_per_s <= rates.max) {
       continue;
     }
-    throw UsageError(fmt::format(
-        "{} has {:g} B/s at {:g} B: expected {:g} to {:g} B/s at {:g} to {:g} B",
-        bandwidth_curve_name, bytes_per_s, bytes, rates.min, rates.max, min_bytes, max_bytes));
+    throw UsageError(
+        fmt::format("{} has {} at {}: expected {} to {} at {} to {}", bandwidth_curve_name,
+                    format_si(bytes_per_s, "B/s"), format_bytes(bytes), format_si(rates.min, "B/s"),
+                    format_si(rates.max, "B/s"), format_bytes(min_bytes), format_bytes(max_bytes)));
   }
   bandwidth_curve_ = std::move(curve);
 }

@@ -68,9 +68,10 @@ TEST(Device, CurvesBelongToWhatIsEqual) {
     }
     return std::string("none");
   };
-  EXPECT_EQ(refusal(64, 1e11),  // kB for bytes
-            "probed_bandwidth_curve has 1e+11 B/s at 64 B: expected 1e+08 to 1e+15 B/s at 1000 to "
-            "1e+12 B");
+  EXPECT_EQ(
+      refusal(64, 1e11),  // kB for bytes
+      "probed_bandwidth_curve has 100 GB/s at 64.0 B: expected 100 MB/s to 1.00 PB/s at 1.00 kB "
+      "to 1.00 TB");
   EXPECT_NE(refusal(2e6, 120), "none");  // GB/s for bytes per second
   EXPECT_NE(refusal(2e6, std::nan("")), "none");
   EXPECT_EQ(a, b);  // as it was
