@@ -287,7 +287,7 @@ TEST(Sweep, ErrorsNameFileLineAndWhatWasExpected) {
   EXPECT_THAT(error_of(head + "[[pool2d]]\nsamples = 1\nbatch = 1\nchannels = 4\nside = 8\n"
                               "kernel = 9\nmode = 'max'\n"),
               HasSubstr("leave no task; pool2d: parameters that contradict each other, such as: "
-                        "pool2d: a kernel of 9x9 does not fit into a padded input of 8x8"));
+                        "a kernel of 9x9 does not fit into a padded input of 8x8"));
 }
 
 TEST(Sweep, APoolingNeedsItsKernelAndStepsByIt) {
