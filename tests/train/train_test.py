@@ -109,7 +109,7 @@ with tempfile.TemporaryDirectory() as folder:
     refused(2, corpus, "-o", folder / "m.h5", "--resume", says="--checkpoint")
     refused(3, corpus, "-o", folder / "m.h5", "--device", "cuda", says="no CUDA module")
     refused(3, folder / "absent.h5", "-o", folder / "m.h5", says="absent.h5")
-    refused(3, corpus, "-o", folder / "no/such/m.h5", says="No such file or directory")
+    refused(3, corpus, "-o", folder / "no/such/m.h5", says="no such directory: create it")
     damaged = bytearray(corpus.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     (folder / "damaged.h5").write_bytes(damaged)
