@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/update_reference.hpp"
+
 namespace forecost::cpu {
 namespace {
 
@@ -16,55 +18,13 @@ std::uint16_t to_bf16(float value) {  // truncation: exact for the values below
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
 }
 
-/// The rules once more, in double and one element at a time, as their papers state them.
-struct Reference {
-  double w, a = 0, b = 0;
-  void step(Optimizer optimizer, double g, int t) {
-    const double rate = 0.01, decay = 0.9, eps = 1e-8;
-    switch (optimizer) {
-      case Optimizer::sgd:
-        w -= rate * g;
-        break;
-      case Optimizer::momentum:
-        w -= rate * (a = 0.9 * a + g);
-        break;
-      case Optimizer::adagrad:
-        w -= rate * g / (std::sqrt(a += g * g) + eps);
-        break;
-      case Optimizer::rmsprop:
-        a = decay * a + (1 - decay) * g * g;
-        w -= rate * g / (std::sqrt(a) + eps);
-        break;
-      case Optimizer::adadelta: {
-        a = decay * a + (1 - decay) * g * g;
-        const double d = std::sqrt(b + eps) / std::sqrt(a + eps) * g;
-        b = decay * b + (1 - decay) * d * d;
-        w -= rate * d;
-        break;
-      }
-      case Optimizer::adamw:
-        w -= rate * 0.01 * w;
-        [[fallthrough]];
-      case Optimizer::adam: {
-        a = 0.9 * a + 0.1 * g;
-        b = 0.999 * b + 0.001 * g * g;
-        const double m = a / (1 - std::pow(0.9, t)), v = b / (1 - std::pow(0.999, t));
-        w -= rate * m / (std::sqrt(v) + eps);
-        break;
-      }
-      case Optimizer::none:
-        break;
-    }
-  }
-};
-
 class Updates : public ::testing::TestWithParam<Optimizer> {};
 
 TEST_P(Updates, FollowTheirRule) {
   // Beyond the size at which threads share the work, and no multiple of a vector.
   for (const std::size_t n : {std::size_t{1}, std::size_t{70'003}}) {
     std::vector<float> w(n), g(n), a(n), b(n);
-    std::vector<Reference> expected;
+    std::vector<UpdateReference> expected;
     for (std::size_t i = 0; i < n; ++i) {
       w[i] = static_cast<float>(i % 7) * 0.25F - 0.5F;
       g[i] = static_cast<float>(i % 5) * 0.5F - 0.75F;
@@ -85,7 +45,7 @@ TEST_P(Updates, RoundBf16ParametersToTheNearest) {
   constexpr std::size_t n = 40;
   std::vector<std::uint16_t> w(n), g(n);
   std::vector<float> a(n), b(n);
-  std::vector<Reference> expected;
+  std::vector<UpdateReference> expected;
   for (std::size_t i = 0; i < n; ++i) {
     w[i] = to_bf16(static_cast<float>(i) * 0.25F);
     g[i] = to_bf16(static_cast<float>(i % 5) * 0.5F - 0.75F);

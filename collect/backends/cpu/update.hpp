@@ -3,15 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/optimizer_rules.hpp"
 #include "data/vocabulary.hpp"
 
 namespace forecost::cpu {
-
-/// The values frameworks take when a user gives none.
-struct UpdateRates {
-  float rate = 0.01F, momentum = 0.9F, decay = 0.9F, beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F,
-        weight_decay = 0.01F;
-};
 
 /// One parameter tensor with its gradient, both f32 or both bf16, and the optimizer's f32 state. A
 /// bf16 tensor has no f32 master copy: what is read and written is what update_work() counts.

@@ -3,21 +3,10 @@
 #include "collect/backends/cpu/kernels.hpp"
 #include "collect/backends/cpu/primitives.hpp"
 #include "collect/backends/cpu/recipe.hpp"
+#include "core/elementwise_rules.hpp"
 
 namespace forecost::cpu {
 namespace {
-
-/// Those whose gradient frameworks write in the output, with loops of their own, as here: the
-/// library's takes twice as long for 4 MB tensors.
-struct Relu {
-  static float gradient(float dy, float y) { return y > 0 ? dy : 0; }
-};
-struct Tanh {
-  static float gradient(float dy, float y) { return dy * (1 - y * y); }
-};
-struct Sigmoid {
-  static float gradient(float dy, float y) { return dy * y * (1 - y); }
-};
 
 template <class Rule, class T>
 FORECOST_CLONES void gradient_loop(const T* __restrict__ dy, const T* __restrict__ y,
@@ -26,6 +15,8 @@ FORECOST_CLONES void gradient_loop(const T* __restrict__ dy, const T* __restrict
   for (std::size_t i = begin; i < end; ++i) store(dx[i], Rule::gradient(load(dy[i]), load(y[i])));
 }
 
+/// Of those whose gradient frameworks write in the output, with loops of their own, as here: the
+/// library's takes twice as long for 4 MB tensors.
 template <class Rule>
 void describe_gradient(Recipe& recipe, const Task& task, const dnnl::memory::desc& values) {
   const auto dy = recipe.input("diff_dst", values), y = recipe.input("dst", values),
@@ -70,11 +61,11 @@ void describe_activation(Recipe& recipe, const Task& task) {
   if (task.pass == Pass::backward) {
     switch (s.function) {
       case ActivationFunction::relu:
-        return describe_gradient<Relu>(recipe, task, values);
+        return describe_gradient<activation_rules::Relu>(recipe, task, values);
       case ActivationFunction::tanh:
-        return describe_gradient<Tanh>(recipe, task, values);
+        return describe_gradient<activation_rules::Tanh>(recipe, task, values);
       case ActivationFunction::sigmoid:
-        return describe_gradient<Sigmoid>(recipe, task, values);
+        return describe_gradient<activation_rules::Sigmoid>(recipe, task, values);
       default:
         break;
     }

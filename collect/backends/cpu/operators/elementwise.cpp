@@ -5,6 +5,7 @@
 #include "collect/backends/cpu/kernels.hpp"
 #include "collect/backends/cpu/primitives.hpp"
 #include "collect/backends/cpu/recipe.hpp"
+#include "core/elementwise_rules.hpp"
 
 // glibc has these for whole vectors (libmvec), which it tells the compiler only where the build
 // renounces NaNs.
@@ -25,35 +26,6 @@ template <class T>
 struct Range {
   const T *dy, *a, *b, *y;
   T *first, *second;  ///< results
-};
-
-// One rule per operation, for one element: `both` gradients, or that of a alone.
-struct Add {
-  static void gradients(float dy, float, float, float, float& da, float& db) { da = db = dy; }
-};
-struct Subtract {
-  static void gradients(float dy, float, float, float, float& da, float& db) {
-    da = dy;
-    db = -dy;
-  }
-};
-struct Multiply {
-  static void gradients(float dy, float a, float b, float, float& da, float& db) {
-    da = dy * b;
-    db = dy * a;
-  }
-};
-struct Divide {
-  static void gradients(float dy, float, float b, float y, float& da, float& db) {
-    da = dy / b;
-    db = -da * y;
-  }
-};
-struct Power {
-  static void gradients(float dy, float a, float b, float y, float& da, float& db) {
-    da = dy * b * std::pow(a, b - 1);
-    db = dy * y * std::log(a);
-  }
 };
 
 template <class Rule, bool both, class T>
@@ -87,15 +59,15 @@ template <bool both, class T>
 Loop<T> gradient_loop_of(ElementwiseOperation operation) {
   switch (operation) {
     case ElementwiseOperation::add:
-      return &gradient_loop<Add, both, T>;
+      return &gradient_loop<elementwise_rules::Add, both, T>;
     case ElementwiseOperation::subtract:
-      return &gradient_loop<Subtract, both, T>;
+      return &gradient_loop<elementwise_rules::Subtract, both, T>;
     case ElementwiseOperation::multiply:
-      return &gradient_loop<Multiply, both, T>;
+      return &gradient_loop<elementwise_rules::Multiply, both, T>;
     case ElementwiseOperation::divide:
-      return &gradient_loop<Divide, both, T>;
+      return &gradient_loop<elementwise_rules::Divide, both, T>;
     case ElementwiseOperation::power:
-      return &gradient_loop<Power, both, T>;
+      return &gradient_loop<elementwise_rules::Power, both, T>;
   }
   throw std::logic_error("elementwise has no such operation");
 }
