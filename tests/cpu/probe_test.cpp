@@ -10,14 +10,6 @@
 namespace forecost::cpu {
 namespace {
 
-TEST(Probe, CachesEndWhereTheCurveFallsToMemorysRate) {
-  EXPECT_EQ(effective_cache_bytes({{1e6, 64e9}, {2e6, 17e9}, {4e6, 15e9}, {8e6, 10e9}}), 2e6);
-  // A dip among smaller sizes is not the end.
-  EXPECT_EQ(effective_cache_bytes({{1e6, 90e9}, {2e6, 9e9}, {4e6, 64e9}, {8e6, 10e9}}), 4e6);
-  // All of it comes from one memory: no cache is seen.
-  EXPECT_EQ(effective_cache_bytes({{1e6, 15e9}, {2e6, 12e9}, {4e6, 10e9}}), 1e6);
-}
-
 TEST(Probe, SetsWhatItFindsAndTellsTheSpread) {
   const auto backend = cpu_backend.open({.cores = 1});
   ASSERT_NE(backend, nullptr);

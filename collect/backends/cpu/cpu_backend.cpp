@@ -91,18 +91,7 @@ class CpuBackend final : public TimingBackend {
     ++confirmations_;
     const Device before = device_;
     probe(brief_probe_s, best_round, {});
-    for (const Attribute rate :
-         {Attribute::probed_f32_flops, Attribute::probed_bf16_flops,
-          Attribute::probed_bandwidth_bytes_per_s, Attribute::probed_cache_bandwidth_bytes_per_s,
-          Attribute::probed_host_link_bytes_per_s}) {
-      if (before[rate] > device_[rate]) device_.set(rate, before[rate]);
-    }
-    // Those are no limits: the same for all rows of a run.
-    for (const Attribute other :
-         {Attribute::probed_launch_latency_s, Attribute::probed_cache_bytes}) {
-      if (before.has(other)) device_.set(other, before[other]);
-    }
-    if (!before.bandwidth_curve().empty()) device_.set_bandwidth_curve(before.bandwidth_curve());
+    keep_larger_limits(before, device_);
     return true;
   }
 

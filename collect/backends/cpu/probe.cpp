@@ -6,14 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <vector>
-
-#include <spdlog/spdlog.h>
 
 #include "collect/backends/cpu/cpu_case.hpp"
 #include "collect/backends/cpu/kernels.hpp"
-#include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "data/measurement.hpp"
 
@@ -164,26 +160,6 @@ double copy_rate(std::span<float> values, double budget_s) {
   return best;
 }
 
-/// One figure, round by round.
-class Series {
- public:
-  void add(double value) { rounds_.push_back(value); }
-  double reached(double share) const {
-    std::vector<double> sorted = rounds_;
-    std::sort(sorted.begin(), sorted.end());
-    return quantile(sorted, share);
-  }
-
- private:
-  std::vector<double> rounds_;
-};
-
-struct Figures {
-  std::map<Attribute, Series> rates;
-  Series launches_per_s;
-  std::map<double, Series> curve;  ///< by working set in bytes
-};
-
 /// A working set lies elsewhere in the buffer in every round: how its pages fall into the sets of a
 /// cache makes a third of the rate at the cache's own size, and a process keeps its pages.
 std::size_t place_of(int round, std::size_t bytes, std::size_t buffer_bytes) {
@@ -194,7 +170,7 @@ std::size_t place_of(int round, std::size_t bytes, std::size_t buffer_bytes) {
 }
 
 void probe_arithmetic(const dnnl::engine& engine, Arena& arena, const RandomPool& pool,
-                      bool has_bf16, double budget_s, Figures& figures) {
+                      bool has_bf16, double budget_s, ProbeFigures& figures) {
   const std::int64_t threads = omp_get_max_threads();
   // About a millisecond: shorter than the time slice that another process would take.
   const std::int64_t side = threads <= 4 ? 512 : threads <= 32 ? 1024 : 2048;
@@ -228,7 +204,7 @@ void probe_arithmetic(const dnnl::engine& engine, Arena& arena, const RandomPool
       1 / seconds_per_run(engine, arena, pool, Task{smallest}, 100, budget_s / 4));
 }
 
-void probe_memory(Arena& arena, int round, double budget_s, Figures& figures) {
+void probe_memory(Arena& arena, int round, double budget_s, ProbeFigures& figures) {
   const std::size_t size = memory_probe_bytes();
   arena.reset(size);
   const std::span<std::uint64_t> words(static_cast<std::uint64_t*>(arena.take(size)),
@@ -251,77 +227,21 @@ void probe_memory(Arena& arena, int round, double budget_s, Figures& figures) {
 
 }  // namespace
 
-double effective_cache_bytes(const BandwidthCurve& curve) {
-  // From the largest down: a dip among the smaller ones is no end of the caches.
-  const auto fast = std::find_if(curve.rbegin(), curve.rend(), [&](const auto& point) {
-    return point.second >= 1.6 * curve.rbegin()->second;
-  });
-  return fast == curve.rend() ? curve.begin()->first : fast->first;
-}
-
 ProbeReport probe_device(const dnnl::engine& engine, Arena& arena, const RandomPool& pool,
                          bool has_bf16, double budget_s, double told_share,
                          const std::function<void()>& after_round, Device& device) {
   // Short pieces, since a neighbour or another process disturbs for some hundred milliseconds, and
   // several rounds, so that not all of them are: a disturbed limit is one that honest rows exceed.
   constexpr double piece_s = 0.08;
-  Figures figures;
-  ProbeReport report;
-  const double begin = seconds_now();
-  double elapsed_s = 0, round_s = 0;
-  // Three at least, unless the machine is so busy that even these take long.
-  constexpr double patience_s = 10;
-  do {
-    probe_arithmetic(engine, arena, pool, has_bf16, piece_s, figures);
-    probe_memory(arena, report.rounds, piece_s, figures);
-    ++report.rounds;
-    if (after_round) after_round();
-    const double now_s = seconds_now() - begin;
-    round_s = now_s - elapsed_s;
-    elapsed_s = now_s;
-  } while (elapsed_s + round_s <= budget_s ||
-           (report.rounds < ProbeReport::enough_rounds && elapsed_s < patience_s));
-
-  // On a machine that others keep busy a figure may come out as one that cannot be: it stays
-  // unknown, and the run goes on.
-  const auto keep = [&](Attribute attribute, double value) {
-    try {
-      device.set(attribute, value);
-    } catch (const UsageError& error) {
-      spdlog::warn("the probe found {}: left unknown, is the machine busy?", error.what());
-    }
-  };
-  const auto spread = [&](const Series& series) {
-    return 1 - series.reached(0.5) / series.reached(told_share);
-  };
-  for (const auto& [attribute, series] : figures.rates) {
-    keep(attribute, series.reached(told_share));
-    report.spread[attribute] = spread(series);
-  }
-  const Series& launches = figures.launches_per_s;
-  keep(Attribute::probed_launch_latency_s, 1 / launches.reached(told_share));
-  report.spread[Attribute::probed_launch_latency_s] = spread(launches);
-  BandwidthCurve curve, middle;
-  for (const auto& [bytes, series] : figures.curve) {
-    curve[bytes] = series.reached(told_share);
-    middle[bytes] = series.reached(0.5);
-    report.curve_spread[bytes] = spread(series);
-  }
-  const auto fastest = std::max_element(
-      curve.begin(), curve.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  keep(Attribute::probed_cache_bandwidth_bytes_per_s, fastest->second);
-  report.spread[Attribute::probed_cache_bandwidth_bytes_per_s] =
-      report.curve_spread[fastest->first];
-  const double cache_bytes = effective_cache_bytes(curve);
-  keep(Attribute::probed_cache_bytes, cache_bytes);
-  report.spread[Attribute::probed_cache_bytes] =
-      std::abs(1 - effective_cache_bytes(middle) / cache_bytes);
-  try {
-    device.set_bandwidth_curve(std::move(curve));
-  } catch (const UsageError& error) {
-    spdlog::warn("the probe found that {}: left unknown, is the machine busy?", error.what());
-  }
-  return report;
+  ProbeFigures figures;
+  const int rounds = probe_rounds(
+      budget_s, &seconds_now,
+      [&](int round) {
+        probe_arithmetic(engine, arena, pool, has_bf16, piece_s, figures);
+        probe_memory(arena, round, piece_s, figures);
+      },
+      after_round);
+  return tell(figures, rounds, told_share, device);
 }
 
 std::string cpu_isa_name() {

@@ -1,0 +1,51 @@
+#include "collect/probe_figures.hpp"
+
+#include <gtest/gtest.h>
+
+namespace forecost {
+namespace {
+
+TEST(ProbeFigures, CachesEndWhereTheCurveFallsToMemorysRate) {
+  EXPECT_EQ(effective_cache_bytes({{1e6, 64e9}, {2e6, 17e9}, {4e6, 15e9}, {8e6, 10e9}}), 2e6);
+  // A dip among smaller sizes is not the end.
+  EXPECT_EQ(effective_cache_bytes({{1e6, 90e9}, {2e6, 9e9}, {4e6, 64e9}, {8e6, 10e9}}), 4e6);
+  // All of it comes from one memory: no cache is seen.
+  EXPECT_EQ(effective_cache_bytes({{1e6, 15e9}, {2e6, 12e9}, {4e6, 10e9}}), 1e6);
+}
+
+TEST(ProbeFigures, AQuarterOfTheRoundsReachWhatIsTold) {
+  ProbeFigures figures;
+  for (const double flops : {9e12, 1e12, 5e12, 4e12, 3e12}) {
+    figures.rates[Attribute::probed_f32_flops].add(flops);
+    figures.launches_per_s.add(flops / 1e7);
+    figures.curve[1e6].add(flops);
+    figures.curve[2e6].add(1e12);
+  }
+  Device device;
+  const ProbeReport report = tell(figures, 5, upper_quartile, device);
+  EXPECT_EQ(report.rounds, 5);
+  EXPECT_EQ(device[Attribute::probed_f32_flops], 5e12);
+  EXPECT_DOUBLE_EQ(device[Attribute::probed_launch_latency_s], 1 / 5e5);
+  EXPECT_EQ(device[Attribute::probed_cache_bandwidth_bytes_per_s], 5e12);
+  EXPECT_EQ(device[Attribute::probed_cache_bytes], 1e6);
+  EXPECT_NEAR(report.spread.at(Attribute::probed_f32_flops), 0.2, 1e-12);  // 4 of 5
+
+  tell(figures, 5, best_round, device);
+  EXPECT_EQ(device[Attribute::probed_f32_flops], 9e12);
+}
+
+TEST(ProbeFigures, RoundsFillTheBudgetAndAreThreeAtLeast) {
+  double now = 0;
+  int calls = 0;
+  const auto clock = [&] { return now; };
+  const auto round = [&](int number) {
+    EXPECT_EQ(number, calls++);
+    now += 2;
+  };
+  EXPECT_EQ(probe_rounds(9, clock, round, {}), 4);  // a fifth one would end after 10 s
+  calls = 0;
+  EXPECT_EQ(probe_rounds(0, clock, round, {}), 3);
+}
+
+}  // namespace
+}  // namespace forecost
