@@ -14,7 +14,7 @@ namespace forecost {
 
 namespace {
 
-const std::vector<std::string> choice_keys{"passes", "dtypes", "optimizers", "cache"};
+const std::vector<std::string> choice_keys{"passes", "dtypes", "optimizers", "cache", "policies"};
 
 template <class E>
 std::vector<E> choices(const TomlValue& table, std::string_view key, std::vector<E> fallback) {
@@ -25,17 +25,35 @@ std::vector<E> choices(const TomlValue& table, std::string_view key, std::vector
   return all;
 }
 
-/// passes, dtypes, optimizers and cache of a block or an anchor.
+/// passes, dtypes, optimizers, cache and policies of a block or an anchor.
 template <class Target>
 void read_choices(const TomlValue& table, Target& target) {
   target.passes = choices<Pass>(table, "passes", {Pass::forward});
   target.dtypes = choices<DType>(table, "dtypes", {DType::f32});
   target.optimizers = choices<Optimizer>(table, "optimizers", {Optimizer::sgd});
   target.caches = choices<CacheState>(table, "cache", {CacheState::cold});
+  target.policies = choices<AlgorithmPolicy>(table, "policies", {AlgorithmPolicy::heuristic});
+  for (const AlgorithmPolicy policy : target.policies) {
+    if (policy == AlgorithmPolicy::unknown) {
+      table.at("policies").fail("expected heuristic, find or fixed");
+    }
+  }
   for (const Optimizer optimizer : target.optimizers) {
     if (optimizer == Optimizer::none)
       table.at("optimizers").fail("expected an optimizer, not none");
   }
+}
+
+/// The task by each policy; once where there are no algorithms to choose among.
+std::vector<Task> by_policy(Task task, std::span<const AlgorithmPolicy> policies) {
+  const Family family = family_of(task.layer.op(), task.pass);
+  const bool chooses = family == Family::gemm || family == Family::convolution;
+  std::vector<Task> tasks;
+  for (const AlgorithmPolicy policy : policies) {
+    task.policy = chooses ? policy : AlgorithmPolicy::heuristic;
+    if (tasks.empty() || chooses) tasks.push_back(task);
+  }
+  return tasks;
 }
 
 void check_passes(const TomlValue& table, const Operator& op, std::span<const Pass> passes) {
@@ -253,13 +271,15 @@ void expand_anchor(const SweepAnchor& anchor, Expansion& out) {
         for (const DType dtype : anchor.dtypes) {
           for (const CacheState cache : anchor.caches) {
             for (const Optimizer optimizer : anchor.optimizers) {
-              const Task task{layer, pass, dtype, optimizer_of(pass, optimizer), cache};
-              if (const auto why = out.refusal(task); !why.empty()) {
-                out.skip(layer.op().name, name_of(pass), why + " (anchor)");
-              } else {
-                out.add(task);
+              const Task drawn{layer, pass, dtype, optimizer_of(pass, optimizer), cache};
+              for (const Task& task : by_policy(drawn, anchor.policies)) {
+                if (const auto why = out.refusal(task); !why.empty()) {
+                  out.skip(layer.op().name, name_of(pass), why + " (anchor)");
+                } else {
+                  out.add(task);
+                }
               }
-              if (task.optimizer == Optimizer::none) break;
+              if (drawn.optimizer == Optimizer::none) break;
             }
           }
         }
@@ -332,7 +352,8 @@ void expand_block(const SweepBlock& block, std::uint64_t seed, Expansion& out) {
       static const std::vector<Pass> only_forward{Pass::forward};
       for (const Pass pass : forward_only ? only_forward : block.passes) {
         if (!has_pass(layer, pass)) continue;
-        tasks.push_back({layer, pass, dtype, optimizer_of(pass, optimizer), cache});
+        const Task drawn{layer, pass, dtype, optimizer_of(pass, optimizer), cache};
+        for (const Task& task : by_policy(drawn, block.policies)) tasks.push_back(task);
         if (why = out.refusal(tasks.back()); !why.empty()) {
           pass_of_why = name_of(pass);
           break;

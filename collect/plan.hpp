@@ -34,6 +34,8 @@ struct SweepBlock {
   std::vector<CacheState> caches;
   double forward_only_share = 0;
   std::vector<bool> given;  ///< the parameters that `spaces` set
+  /// More than heuristic matter to tasks that have algorithms only.
+  std::vector<AlgorithmPolicy> policies = {};
 };
 
 /// [[anchor]]: the layers of a network, in every combination of the lists.
@@ -44,6 +46,8 @@ struct SweepAnchor {
   std::vector<DType> dtypes;
   std::vector<Optimizer> optimizers;
   std::vector<CacheState> caches;
+  /// More than heuristic matter to tasks that have algorithms only.
+  std::vector<AlgorithmPolicy> policies = {};
 };
 
 struct Sweep {

@@ -62,6 +62,27 @@ TEST(Sweep, FullHasEveryOperatorInEveryPass) {
   }
 }
 
+TEST(Sweep, PoliciesGoToTasksThatHaveAlgorithms) {
+  const Plan plan =
+      plan_of(head + dense +
+              "passes = ['forward', 'update']\npolicies = ['heuristic', 'find', 'fixed']\n"
+              "[[softmax]]\nsamples = 5\nbatch = {min = 1, max = 99}\nfeatures = 10\n"
+              "policies = ['find']\n");
+  std::map<std::pair<std::string_view, AlgorithmPolicy>, int> counts;
+  for (const Task& task : plan.tasks) {
+    const bool product = task.layer.op().name == "dense" && task.pass == Pass::forward;
+    ++counts[{product ? "product" : "other", task.policy}];
+  }
+  EXPECT_EQ((counts[{"product", AlgorithmPolicy::heuristic}]), 40);
+  EXPECT_EQ((counts[{"product", AlgorithmPolicy::find}]), 40);
+  EXPECT_EQ((counts[{"product", AlgorithmPolicy::fixed}]), 40);
+  EXPECT_EQ((counts[{"other", AlgorithmPolicy::find}]), 0);
+  EXPECT_GT((counts[{"other", AlgorithmPolicy::heuristic}]), 5);
+  EXPECT_THAT(error_of(head + dense + "policies = ['best']\n"),
+              HasSubstr("heuristic, find, fixed"));
+  EXPECT_THAT(error_of(head + dense + "policies = ['unknown']\n"), HasSubstr("expected heuristic"));
+}
+
 TEST(Sweep, TasksAreDistinctAndShuffled) {
   for (const auto& name : {"quickstart", "justus2018", "cnn", "transformer", "full"}) {
     const auto all = texts(load_plan(name));
