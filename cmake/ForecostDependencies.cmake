@@ -64,10 +64,7 @@ if(NOT FORECOST_ONEDNN STREQUAL OFF)
   endif()
 endif()
 
-# The CUDA module (DESIGN: opened at run time) is not written yet; ON must not pass silently.
-if(FORECOST_CUDA STREQUAL ON)
-  message(FATAL_ERROR "FORECOST_CUDA=ON: this version has no CUDA module yet; use AUTO or OFF")
-endif()
+include(ForecostCuda)
 
 if(FORECOST_TESTS)
   find_package(GTest REQUIRED)

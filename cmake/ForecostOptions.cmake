@@ -22,16 +22,20 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 # Designated initialisers leave members at their defaults on purpose.
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers)
+set(host_code "$<COMPILE_LANGUAGE:C,CXX>")  # nvcc takes few of these
+foreach(flag -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers)
+  add_compile_options($<${host_code}:${flag}>)
+endforeach()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  add_compile_options(-Wno-restrict)  # GCC bug 105651: false positives in std::string's operator+
+  add_compile_options($<${host_code}:-Wno-restrict>)  # GCC bug 105651: false positives in std::string's operator+
 endif()
-add_compile_options(-fno-math-errno)  # nobody reads it, and it keeps roots from being vectorised
+add_compile_options($<${host_code}:-fno-math-errno>)  # nobody reads it, and it keeps roots from being vectorised
 if(FORECOST_WERROR)
-  add_compile_options(-Werror)
+  add_compile_options($<${host_code}:-Werror>)
+  add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 if(FORECOST_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  add_compile_options(-march=${FORECOST_ARCH})
+  add_compile_options($<${host_code}:-march=${FORECOST_ARCH}>)
 endif()
 find_program(FORECOST_CCACHE ccache)
 if(FORECOST_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
