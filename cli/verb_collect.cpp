@@ -100,12 +100,14 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   // clang-format off
   options.add_options()
       ("output,o", po::value<std::string>(), "run directory")
-      ("backend", po::value<std::string>()->default_value("auto"), "auto, cpu, replay")
+      ("backend", po::value<std::string>()->default_value("auto"), "auto, cpu, cuda, replay")
       ("replay", po::value<std::string>()->default_value(""),
        "implies --backend replay: what to play, a comma-separated list given to ranks in turn: "
        "shipped devices, device files, a corpus.h5 or run directory, or none for a rank without a "
        "device; each with options such as v100:noise=0.05:fail=0.1 (docs/measuring.md lists them)")
       ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
+      ("layout", po::value<std::string>()->default_value(""),
+       "of images on a GPU: nchw (the default), nhwc; it is part of the environment, so rows of both stand side by side")
       ("dedicated-manager", "rank 0 measures nothing: it hands out work and merges")
       ("shard", po::value<std::string>()->default_value("1/1"), "i/n: the i-th of n parts")
       ("resume", "go on with a run directory (or begin it)")
@@ -143,6 +145,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     }
     collecting.backend = backend_of(collecting.backend, collecting.replay);
     collecting.cores = cores_of(values);
+    collecting.layout = values["layout"].as<std::string>();
     collecting.dedicated_manager = values.count("dedicated-manager") > 0;
     collecting.shard = parse_shard(values["shard"].as<std::string>());
     collecting.resume = values.count("resume") > 0;

@@ -63,7 +63,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   po::options_description options;
   // clang-format off
   options.add_options()
-      ("backend", po::value<std::string>()->default_value("auto"), "auto, cpu, replay")
+      ("backend", po::value<std::string>()->default_value("auto"), "auto, cpu, cuda, replay")
       ("replay", po::value<std::string>()->default_value(""), "as of forecost collect")
       ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
       ("json", "print one JSON object");

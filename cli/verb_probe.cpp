@@ -166,7 +166,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   options.add_options()
       ("output,o", po::value<std::string>()->required(), "the device file; - is the standard output")
       ("device", po::value<std::string>(), "a shipped device or device file: class, name and nominal figures")
-      ("backend", po::value<std::string>()->default_value("auto"), "auto, cpu")
+      ("backend", po::value<std::string>()->default_value("auto"), "auto, cpu, cuda")
       ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
       ("seconds", po::value<double>()->default_value(thorough_probe_s), "to spend, at most 50; three rounds at least, or 10 s");
   // clang-format on

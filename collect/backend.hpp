@@ -92,6 +92,7 @@ struct DeviceRequest {
   int rank = 0, size = 1;
   std::string replay;  ///< --replay DEVICES|CORPUS
   std::uint64_t seed = 0;
+  std::string layout = {};  ///< --layout nchw|nhwc of images on a GPU; empty: nchw
 };
 
 /// A way to time tasks on a device: cpu, cuda, replay. One opened backend drives one device.

@@ -63,7 +63,7 @@ constexpr double drift_told = 0.05;
 DeviceRequest request_of(const World& world, const CollectOptions& options, std::uint64_t seed) {
   return {options.cores, world.local_rank(), world.local_size(),
           world.rank(),  world.size(),       options.replay,
-          seed};
+          seed,          options.layout};
 }
 
 Plan plan_of(const CollectOptions& options) {

@@ -21,6 +21,7 @@ struct CollectOptions {
   std::string backend = "auto";
   std::string replay;
   int cores = 0;                   ///< 0: those that the rank is bound to
+  std::string layout;              ///< of images on a GPU: nchw, nhwc, or empty for the default
   bool dedicated_manager = false;  ///< rank 0 gets no device: it hands out work and merges
   Shard shard;
   bool resume = false;

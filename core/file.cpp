@@ -204,16 +204,18 @@ void replace_text(const fs::path& file, std::string_view text) {
   });
 }
 
+fs::path program_directory() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
+
 fs::path configs_directory() {
   if (const char* given = std::getenv("FORECOST_CONFIGS"); given != nullptr && *given != '\0') {
     if (fs::is_directory(given)) return given;
     throw EnvironmentError(fmt::format("FORECOST_CONFIGS={}: no such directory", given));
   }
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path installed =
-      (program.parent_path() / FORECOST_INSTALLED_CONFIGS).lexically_normal();
-  if (!error && fs::is_directory(installed)) return installed;
+  const fs::path installed = (program_directory() / FORECOST_INSTALLED_CONFIGS).lexically_normal();
+  if (fs::is_directory(installed)) return installed;
   if (fs::is_directory(FORECOST_SOURCE_CONFIGS)) return FORECOST_SOURCE_CONFIGS;
   throw EnvironmentError(
       fmt::format("the shipped configurations are neither in {} nor in {}; set FORECOST_CONFIGS",

@@ -71,6 +71,9 @@ class FileLock {
 /// fsync of a file or directory; throws EnvironmentError.
 void sync_path(const std::filesystem::path& path);
 
+/// The folder that this program lies in.
+std::filesystem::path program_directory();
+
 /// Where shipped configurations are: $FORECOST_CONFIGS, or share/forecost/configs beside the
 /// installed program, or configs/ of the source tree it was built from. Throws EnvironmentError.
 std::filesystem::path configs_directory();

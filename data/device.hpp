@@ -76,6 +76,8 @@ class Device {
   std::string device_class;  ///< unit of scheduling and modelling, as users type it: "amd-epyc-2c"
   std::string uuid;          ///< this very device; empty in catalogue files
   std::string host;          ///< where it is; empty in catalogue files
+  /// Of catalogue files alone: what CUDA calls the card, "NVIDIA H100 80GB HBM3".
+  std::vector<std::string> cuda_names;
 
   Device() { attributes_.fill(std::numeric_limits<double>::quiet_NaN()); }
 

@@ -42,6 +42,7 @@ Device load_device(const fs::path& file) {
   for (const auto& [key, member] : texts) known.emplace_back(key);
   for (const AttributeInfo& info : attribute_table()) known.emplace_back(info.name);
   known.emplace_back(bandwidth_curve_name);
+  known.emplace_back("cuda_names");
   root.only(known);
 
   Device device;
@@ -56,6 +57,9 @@ Device load_device(const fs::path& file) {
   if (device.device_class.empty()) root.at("class").fail("expected a name, found \"\"");
   if (device.kind != "cpu" && device.kind != "gpu") {
     root.at("kind").fail("expected \"cpu\" or \"gpu\"");
+  }
+  if (const TomlValue* names = root.find("cuda_names")) {
+    for (const TomlValue& name : names->as_array()) device.cuda_names.push_back(name.as_text());
   }
   const auto table = attribute_table();
   for (std::size_t i = 0; i < table.size(); ++i) {

@@ -26,7 +26,7 @@ install_packages "${forecost_debian_build[@]}"
 
 step "2/6 Build the release preset (about 4 minutes on 2 cores)"
 cmake --preset release | tail -n 3
-cmake --build --preset release
+cmake --build --preset release --target forecost
 
 step "3/6 Sweep real layers on this machine's CPU under MPI (about 2 minutes)"
 mkdir -p "$out"

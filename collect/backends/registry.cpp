@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "collect/backend.hpp"
+#include "collect/backends/cuda/cuda_backend.hpp"
 #include "collect/backends/replay/replay_backend.hpp"
 #ifdef FORECOST_HAVE_ONEDNN
 #include "collect/backends/cpu/cpu_backend.hpp"
@@ -12,6 +13,7 @@ namespace forecost {
 const std::vector<BackendInfo>& backends() {
   // One line each, the best first: `auto` takes the first real device that opens.
   static const std::vector<BackendInfo> built{
+      cuda_backend,
 #ifdef FORECOST_HAVE_ONEDNN
       cpu_backend,
 #endif
@@ -26,11 +28,10 @@ namespace {
 struct Missing {
   std::string_view name, why;
 };
-constexpr Missing missing_backends[] = {
+const std::vector<Missing> missing_backends = {
 #ifndef FORECOST_HAVE_ONEDNN
     {"cpu", "it was built without oneDNN; FORECOST_ONEDNN=ON"},
 #endif
-    {"cuda", "it has no CUDA module"},
 };
 
 }  // namespace

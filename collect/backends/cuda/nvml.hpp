@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace forecost::cuda {
+
+/// What NVIDIA's management library tells of a GPU. It comes with the driver and is opened at run
+/// time: without it, and wherever it does not answer, things are unknown, never an error.
+class Nvml {
+ public:
+  /// nullptr where there is no library or it does not start.
+  static std::shared_ptr<Nvml> open();
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  std::string driver_version() const;  ///< "580.65.06"; empty if unknown
+
+ private:
+  friend class NvmlDevice;
+  struct Library;
+  explicit Nvml(std::unique_ptr<Library> library);
+  std::unique_ptr<Library> library_;
+};
+
+/// A bit of NVML's clocks event reasons ("throttle reasons").
+struct ClockReason {
+  std::uint64_t bit;
+  const char* name;
+  /// The clock is below what the device's class implies: heat, or the power supply. A power cap is
+  /// part of the class, and reaching it is how big products run.
+  bool throttles;
+};
+const std::vector<ClockReason>& clock_reasons();
+
+/// A GPU or a MIG slice; what a slice does not tell is asked of its GPU.
+class NvmlDevice {
+ public:
+  /// Knows nothing if `nvml` is nullptr or has no device of this UUID.
+  NvmlDevice(std::shared_ptr<Nvml> nvml, const std::string& uuid);
+
+  bool known() const { return device_ != nullptr; }
+  std::optional<double> clock_hz() const;  ///< of the multiprocessors
+  std::optional<double> memory_clock_hz() const;
+  std::optional<double> highest_clock_hz() const;
+  std::optional<double> power_w() const;
+  std::optional<double> energy_j() const;  ///< since the driver was loaded
+  std::optional<double> temperature_k() const;
+  std::optional<std::uint64_t> clock_reasons() const;
+  std::optional<double> power_cap_w() const;          ///< in force
+  std::optional<double> default_power_cap_w() const;  ///< of the board
+  std::optional<bool> ecc() const;
+  std::optional<bool> mig() const;
+  /// Processes that compute on it, this one among them, if the driver's numbers are ours
+  /// (a container may have others).
+  std::optional<std::vector<std::uint32_t>> processes() const;
+
+ private:
+  template <class Value, class Function, class... Arguments>
+  std::optional<Value> get(Function function, void* device, Arguments... arguments) const;
+
+  std::shared_ptr<Nvml> nvml_;
+  void* device_ = nullptr;  ///< the slice, or the GPU
+  void* gpu_ = nullptr;
+};
+
+}  // namespace forecost::cuda
