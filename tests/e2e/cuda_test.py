@@ -1,0 +1,222 @@
+"""GPUs, as far as they go without one: the program and its CUDA module against the stand-in.
+
+CTest sets FORECOST_STANDIN_DIR, the folder of the stand-in's libraries, besides what harness.py needs.
+"""
+
+import json
+import os
+import pathlib
+import unittest
+
+from harness import MPIEXEC, PROGRAM, ProgramTest
+
+STANDIN = os.environ["FORECOST_STANDIN_DIR"]
+ROOT = pathlib.Path(__file__).parents[2]
+
+SWEEP = """
+[sweep]
+name = "gpu"
+seed = 3
+[measure]
+min_samples = 5
+max_samples = 10
+budget_s = 0.05
+warmup_budget_s = 0.02
+check = true
+[[dense]]
+samples = 5
+batch = {min = 1, max = 32}
+in_features = {min = 1, max = 200}
+out_features = {min = 1, max = 200}
+passes = ["forward", "backward_data", "backward_weights", "update"]
+dtypes = ["f32", "f16"]
+optimizers = ["adam"]
+[[conv2d]]
+samples = 3
+batch = {min = 1, max = 4}
+side = {min = 4, max = 16}
+in_channels = {min = 1, max = 16}
+out_channels = {min = 1, max = 16}
+kernel = [1, 3]
+stride = [1, 2]
+padding = ["same"]
+passes = ["forward", "backward_data", "backward_weights"]
+policies = ["heuristic", "find", "fixed"]
+"""
+
+
+def gpu(number, **more):
+    return {"uuid": f"GPU-57a4d14e-0000-4000-8000-{number:012x}", "pci": f"0000:{number + 16:02x}:00.0", **more}
+
+
+class Cuda(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.sweep.write_text(SWEEP)
+
+    def standin(self, devices=None, visible=None, **settings):
+        """The environment in which the program meets the stand-in, with these devices and faults."""
+        file = self.folder / "standin.json"
+        file.write_text(json.dumps({"devices": devices or [gpu(0)], "report": str(self.folder / "report"), **settings}))
+        environment = {"LD_LIBRARY_PATH": STANDIN, "FORECOST_STANDIN": str(file)}
+        if visible is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = visible
+        return environment
+
+    def collect(self, environment, *options, ranks=1, expect=0):
+        launcher = [] if ranks == 1 else [MPIEXEC, "--oversubscribe", "-n", str(ranks)]
+        done = self.run_program(
+            launcher + [PROGRAM, "collect", self.sweep, "-o", self.run_directory, "--backend", "cuda", *options],
+            None, environment, timeout=300)
+        if done.returncode not in ((expect,) if isinstance(expect, int) else expect):
+            why = self.corpus("info", self.run_directory, expect=None).stdout
+            self.fail(f"exit code {done.returncode}\n{done.stdout}{done.stderr}{why}")
+        return done
+
+    def exported(self):
+        done = self.corpus("export", self.run_directory, "--format", "jsonl", "-o", "-")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def statuses(self):
+        return {row["status"] for row in self.exported()}
+
+    def assert_kept_the_protocol(self):
+        reports = list(self.folder.glob("report-*.txt"))
+        self.assertTrue(reports, "the stand-in wrote no report")
+        for report in reports:
+            text = report.read_text()
+            self.assertIn("end: 0 violations", text, report)
+
+    def test_the_check_of_a_machine(self):
+        """Every operator and pass in four dtypes and two layouts beside nested loops, the clock, the probe, a sweep."""
+        report = self.folder / "gpu-check.json"
+        # The sweep compares results of up to 1e8 FLOPs: they are to be computed.
+        limits = {"compute_limit_flops": 1.1e8, "compute_limit_bytes": 2**28}
+        environment = {**self.standin(**limits), "BUILD": str(pathlib.Path(PROGRAM).parents[1])}
+        self.run_program([ROOT / "scripts/gpu-check.sh", report, "--skip-rates"], 0, environment, timeout=390)
+        found = json.loads(report.read_text())
+        self.assertEqual(found["failures"], [])
+        self.assertEqual(set(found["results"]), {"nchw", "nhwc"})
+        for layout, counts in found["results"].items():
+            self.assertEqual({name.split()[1] for name in counts}, {"f32", "tf32", "f16", "bf16"})
+            for name, count in counts.items():
+                self.assertEqual(count["wrong"], 0, (layout, name))
+                self.assertTrue(count["right"] > 0 or "tf32" in name, (layout, name))
+        self.assertAlmostEqual(found["spin"]["median_s"], 5e-3, delta=1e-4)
+        self.assertGreater(found["sweep"]["predictions"][0]["total_s"], 0)
+        self.assert_kept_the_protocol()
+
+    def test_from_a_sweep_to_a_prediction(self):
+        for ranks in (1, 2, 4):
+            with self.subTest(ranks=ranks):
+                self.run_directory = self.folder / f"run-{ranks}"
+                self.collect(self.standin([gpu(i) for i in range(ranks)]), ranks=ranks)
+                self.assert_complete("stand-in-gpu")
+                rows = self.exported()
+                self.assertEqual({row["status"] for row in rows}, {"ok"})
+                self.assertEqual({row["protocol"] for row in rows}, {"device_events"})
+                self.assertEqual(len({row["device_id"] for row in rows}), ranks)
+                self.assert_kept_the_protocol()
+                model = self.folder / f"model-{ranks}.h5"
+                self.run_program([PROGRAM, "train", self.run_directory / "corpus.h5", "-o", model, "--epochs", "5"])
+                done = self.run_program([PROGRAM, "predict", model, "--network", "vgg-small", "--batch", "4",
+                                         "--device", "stand-in-gpu", "--json"])
+                (prediction,) = json.loads(done.stdout)["predictions"]
+                self.assertGreater(prediction["total_s"], 0)
+
+    def test_layouts_stand_side_by_side(self):
+        environment = self.standin()
+        self.collect(environment, "--layout", "nchw")
+        first = self.run_directory
+        self.run_directory = self.folder / "other"
+        self.collect(environment, "--layout", "nhwc")
+        together = self.folder / "both.h5"
+        self.corpus("merge", first, self.run_directory, "-o", together)
+        self.assertEqual(len(self.rows(together)), 2 * len(self.rows(first)))
+        done = self.run_program([PROGRAM, "collect", self.sweep, "-o", self.folder / "x", "--backend", "cuda",
+                                 "--layout", "nchv"], 2, environment)
+        self.assertIn("expected nchw or nhwc", done.stderr)
+
+    # --- what is not there ---
+    def test_no_driver_no_device_and_no_module(self):
+        for settings, words in (({"driver_version": 0}, "driver"), ({"driver_version": 11000}, "driver"),
+                                ({"devices": []}, "no ")):
+            environment = self.standin(**settings)
+            if "devices" in settings:
+                environment["CUDA_VISIBLE_DEVICES"] = ""
+            done = self.collect(environment, expect=3)
+            (line,) = self.errors(done)
+            self.assertIn(words, line)
+        # Silence under auto: the CPU, or nothing, is what there is.
+        done = self.run_program([PROGRAM, "devices", "--json"], None, self.standin(driver_version=0))
+        if done.returncode == 0:
+            self.assertEqual(json.loads(done.stdout)["devices"][0]["kind"], "cpu")
+        self.assertNotIn("CUDA", done.stderr)
+
+    # --- which device is whose ---
+    def test_ranks_and_devices(self):
+        two = [gpu(0), gpu(1)]
+        done = self.run_program([MPIEXEC, "--oversubscribe", "-n", "3", PROGRAM, "devices", "--backend", "cuda", "--json"],
+                                0, self.standin(two))
+        self.assertEqual([d["uuid"] for d in json.loads(done.stdout)["devices"]], [gpu(0)["uuid"], gpu(1)["uuid"]])
+        done = self.run_program([PROGRAM, "devices", "--backend", "cuda", "--json"], 0, self.standin(two, visible="1"))
+        self.assertEqual([d["uuid"] for d in json.loads(done.stdout)["devices"]], [gpu(1)["uuid"]])
+
+    def test_two_ranks_on_one_device_are_refused(self):
+        for environment in (self.standin([gpu(0), gpu(1)], visible="1"), self.standin([gpu(0), gpu(0)])):
+            done = self.collect(environment, ranks=2, expect=3)
+            (line,) = self.errors(done)
+            self.assertIn("ranks 0 and 1", line)
+            self.assertRegex(line, "GPU-57a4d14e")
+            self.assertIn(os.uname().nodename, line)
+
+    def test_a_slice_is_a_device_of_its_own(self):
+        parent = gpu(0, name="NVIDIA A100-SXM4-40GB")
+        slices = [{"name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "parent": parent["uuid"],
+                   "uuid": f"MIG-57a4d14e-0000-4000-8000-00000000000{i}", "pci": parent["pci"]} for i in (1, 2)]
+        done = self.run_program([PROGRAM, "devices", "--backend", "cuda", "--json"], 0,
+                                self.standin([parent, *slices], visible=slices[1]["uuid"]))
+        (device,) = json.loads(done.stdout)["devices"]
+        self.assertEqual(device["uuid"], slices[1]["uuid"])
+        self.assertEqual(device["class"], "a100-40gb-mig-1g-5gb")
+
+    # --- what goes wrong, and how the sweep goes on ---
+    def test_out_of_memory(self):
+        self.collect(self.standin(faults={"after": "cudnnConvolution", "allocation_above": 2000}), expect=0)
+        self.assertEqual(self.statuses(), {"ok", "out_of_memory"})
+        self.assert_kept_the_protocol()
+
+    def test_unsupported(self):
+        self.collect(self.standin(faults={"unsupported": ["convolution"]}))
+        by_operator = {(row["operator"], row["status"]) for row in self.exported()}
+        self.assertEqual(by_operator, {("dense", "ok"), ("conv2d", "unsupported")})
+
+    def test_an_error_that_sticks(self):
+        faults = {"sticky_launch": 20, "after": "cudnnConvolutionForward", "once": str(self.folder / "once")}
+        self.collect(self.standin(faults=faults), expect=(0, 5))
+        self.assertIn("failed", self.statuses())
+        self.assert_complete("stand-in-gpu")
+
+    def test_throttling(self):
+        self.sweep.write_text(SWEEP.replace("samples = 5", "samples = 1").replace("samples = 3", "samples = 1"))
+        self.collect(self.standin(faults={"throttled_samples": 10**9}))
+        self.assertEqual(self.statuses(), {"throttled"})
+        for row in self.exported():
+            self.assertIn("thermal", row["reason"])
+            self.assertGreater(row["median_s"], 0)
+        self.assert_complete("stand-in-gpu")
+
+    def test_a_foreign_process(self):
+        self.collect(self.standin([gpu(0, foreign_processes=[4242])]))
+        rows = self.exported()
+        self.assertEqual({row["status"] for row in rows}, {"shared"})
+        self.assertIn("4242", rows[0]["reason"])
+
+    def test_a_result_that_is_not_finite(self):
+        done = self.collect(self.standin(faults={"nan": ["cudnnConvolutionForward"]}), expect=(0, 5))
+        failed = {(row["operator"], row["pass"]) for row in self.exported() if row["status"] == "failed"}
+        self.assertEqual(failed, {("conv2d", "forward")}, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
