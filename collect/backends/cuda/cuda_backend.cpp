@@ -114,7 +114,7 @@ class CudaBackend final : public TimingBackend {
                                   format_counted(others.size(), "other process", "other processes"),
                                   device_.uuid));
     }
-    if (const auto slow = throttle_text(); !slow.empty()) {
+    if (const auto slow = throttle_reasons(nvml_.clock_reasons().value_or(0)); !slow.empty()) {
       lines.push_back(fmt::format("the clock of {} is held back now: {}", device_.uuid, slow));
     }
     if (nvml_.mig().value_or(false) && !device_.uuid.starts_with("MIG")) {
@@ -278,16 +278,6 @@ class CudaBackend final : public TimingBackend {
       found.pop_back();
     }
     return found;
-  }
-
-  std::string throttle_text() const {
-    std::string text;
-    const std::uint64_t bits = nvml_.clock_reasons().value_or(0);
-    for (const ClockReason& reason : clock_reasons()) {
-      if (!reason.throttles || (bits & reason.bit) == 0) continue;
-      text += (text.empty() ? "" : ", ") + std::string(reason.name);
-    }
-    return text;
   }
 
   std::shared_ptr<const Module> module_;

@@ -65,7 +65,6 @@ class CasePlans final : public PlanMaker {
     device_.ask(device_.table().rnn_regions(plan, regions.data(), count, &count));
     return regions;
   }
-  int capability() const override { return device_.capability(); }
 
  private:
   OpenDevice& device_;
@@ -377,19 +376,10 @@ bool ThrottleWatch::throttled() {
     now_ = nvml_.clock_reasons().value_or(0);
     seen_ |= now_;
   }
-  return std::any_of(
-      clock_reasons().begin(), clock_reasons().end(),
-      [&](const ClockReason& reason) { return reason.throttles && (now_ & reason.bit) != 0; });
+  return !throttle_reasons(now_).empty();
 }
 
-std::string ThrottleWatch::reasons() const {
-  std::string text;
-  for (const ClockReason& reason : clock_reasons()) {
-    if (!reason.throttles || (seen_ & reason.bit) == 0) continue;
-    text += (text.empty() ? "" : ", ") + std::string(reason.name);
-  }
-  return text;
-}
+std::string ThrottleWatch::reasons() const { return throttle_reasons(seen_); }
 
 std::unique_ptr<PreparedCase> prepare_recipe(OpenDevice& device, ThrottleWatch& throttle,
                                              const Task& task, Layout layout, std::uint64_t seed,

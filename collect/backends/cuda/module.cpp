@@ -122,9 +122,8 @@ std::vector<OpenableDevice> openable_devices(const fs::path& folder) {
       why.emplace_back(error.what());  // names the file
     }
   }
-  if (devices.empty() || std::none_of(devices.begin(), devices.end(), [](const auto& device) {
-        return device.module != nullptr;
-      })) {
+  if (std::none_of(devices.begin(), devices.end(),
+                   [](const auto& device) { return device.module != nullptr; })) {
     throw EnvironmentError(why.empty() ? std::string("there is no GPU here")
                                        : fmt::format("{}", fmt::join(why, "; ")));
   }

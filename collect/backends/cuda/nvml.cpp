@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <utility>
 
 namespace forecost::cuda {
 
@@ -96,19 +97,19 @@ std::string Nvml::driver_version() const {
   return text.data();
 }
 
-const std::vector<ClockReason>& clock_reasons() {
-  static const std::vector<ClockReason> reasons{
-      {0x1, "idle", false},
-      {0x2, "application clocks", false},
-      {0x4, "power cap", false},
-      {0x8, "hardware slowdown", true},
-      {0x10, "sync boost", true},
-      {0x20, "software thermal slowdown", true},
-      {0x40, "hardware thermal slowdown", true},
-      {0x80, "power brake", true},
-      {0x100, "display clocks", false},
+std::string throttle_reasons(std::uint64_t bits) {
+  constexpr std::pair<std::uint64_t, const char*> reasons[] = {
+      {0x8, "hardware slowdown"},
+      {0x10, "sync boost"},
+      {0x20, "software thermal slowdown"},
+      {0x40, "hardware thermal slowdown"},
+      {0x80, "power brake"},
   };
-  return reasons;
+  std::string text;
+  for (const auto& [bit, name] : reasons) {
+    if ((bits & bit) != 0) text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text;
 }
 
 NvmlDevice::NvmlDevice(std::shared_ptr<Nvml> nvml, const std::string& uuid)

@@ -27,15 +27,10 @@ class Nvml {
   std::unique_ptr<Library> library_;
 };
 
-/// A bit of NVML's clocks event reasons ("throttle reasons").
-struct ClockReason {
-  std::uint64_t bit;
-  const char* name;
-  /// The clock is below what the device's class implies: heat, or the power supply. A power cap is
-  /// part of the class, and reaching it is how big products run.
-  bool throttles;
-};
-const std::vector<ClockReason>& clock_reasons();
+/// Those of NVML's clocks event reasons ("throttle reasons") among `bits` that hold the clock below
+/// what the device's class implies: heat, or the power supply. Empty, or their names. A power cap
+/// is part of the class, and reaching it is how big products run.
+std::string throttle_reasons(std::uint64_t bits);
 
 /// A GPU or a MIG slice; what a slice does not tell is asked of its GPU.
 class NvmlDevice {

@@ -27,8 +27,6 @@ class PlanMaker {
   };
   virtual Made plan(const Primitive& primitive) = 0;
   virtual std::vector<RnnRegion> rnn_regions(Plan* plan) = 0;
-  /// 90 of compute capability 9.0.
-  virtual int capability() const = 0;
 };
 
 /// A pass of a layer on a GPU before any memory exists: its tensors, what prepares them, and the
@@ -51,7 +49,6 @@ class Recipe {
   Policy policy() const;
   /// Of images: as the run was told.
   Layout layout() const { return layout_; }
-  int capability() const { return plans_.capability(); }
 
   /// Uniform random values of [centre - scale, centre + scale).
   struct Uniform {
