@@ -45,7 +45,7 @@ if(NOT FORECOST_CUDA STREQUAL OFF)
 endif()
 
 # What the program and a module must agree on: the interface between them, and the version.
-set(interface ${CMAKE_CURRENT_SOURCE_DIR}/collect/backends/cuda/module_interface.hpp)
+set(interface ${CMAKE_CURRENT_SOURCE_DIR}/cuda/module_interface.hpp)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${interface})
 file(READ ${interface} FORECOST_CUDA_BUILD)
 string(SHA256 FORECOST_CUDA_BUILD "${PROJECT_VERSION} ${FORECOST_CUDA_BUILD}")
@@ -53,8 +53,8 @@ string(SUBSTRING ${FORECOST_CUDA_BUILD} 0 16 FORECOST_CUDA_BUILD)
 
 # forecost_cuda_module(NAME): the module from its sources, as the target NAME.
 function(forecost_cuda_module name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/collect/backends/cuda/module/*.cpp
-    ${PROJECT_SOURCE_DIR}/collect/backends/cuda/module/*.cu)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/module/*.cpp
+    ${PROJECT_SOURCE_DIR}/cuda/module/*.cu)
   add_library(${name} MODULE ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE FORECOST_CUDA_BUILD="${FORECOST_CUDA_BUILD}"

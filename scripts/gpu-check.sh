@@ -16,7 +16,7 @@ begin=$(date +%s)
 if [ ! -x "$build/bin/gpu_check" ]; then
   echo "== build in $build" >&2
   cmake --preset ci -B "$build" -DFORECOST_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native >/dev/null
-  cmake --build "$build" --target forecost gpu_check forecost_cuda | tail -n 1 >&2
+  cmake --build "$build" --target forecost gpu_check forecost_cuda_module | tail -n 1 >&2
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "collect/backends/cuda/module/attention_graph.hpp"
-#include "collect/backends/cuda/module/cudnn_descriptors.hpp"
+#include "cuda/module/attention_graph.hpp"
+#include "cuda/module/cudnn_descriptors.hpp"
 
 // Whether the real cuDNN has engines for our graphs of fused attention, without a device: the
 // library plans for a device that is described to it. An engine that cannot be loaded here, for

@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "collect/backends/cuda/cuda_backend.hpp"
-#include "collect/backends/cuda/module.hpp"
 #include "core/error.hpp"
+#include "cuda/module.hpp"
 
 // The program's side of the CUDA module, as far as it needs neither module nor GPU.
 

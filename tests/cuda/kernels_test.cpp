@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "collect/backends/cuda/module/context.hpp"
-#include "collect/backends/cuda/module/counter_hash.hpp"
-#include "collect/backends/cuda/module/support.hpp"
 #include "collect/reference/reference.hpp"
+#include "cuda/module/context.hpp"
+#include "cuda/module/counter_hash.hpp"
+#include "cuda/module/support.hpp"
 #include "data/operators/activation.hpp"
 #include "data/operators/elementwise.hpp"
 #include "data/operators/reduce.hpp"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "collect/backends/cuda/module_interface.hpp"
+#include "cuda/module_interface.hpp"
 #include "tests/cuda/standin/report.hpp"
 
 // The module as users have it, on the stand-in's device: what a test of it needs. FORECOST_MODULE

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "collect/backends/cuda/module/counter_hash.hpp"
+#include "cuda/module/counter_hash.hpp"
 #include "tests/cuda/module_process.hpp"
 
 // The core of the CUDA module, through its table and over the stand-in, which also watches the

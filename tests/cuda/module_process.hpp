@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collect/backends/cuda/module_interface.hpp"
+#include "cuda/module_interface.hpp"
 
 // The module that users run, opened over the stand-in for the CUDA libraries: for tests.
 

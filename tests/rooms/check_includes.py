@@ -20,9 +20,10 @@ MAY_INCLUDE = {
     "collect/backends": ["core", "data", "collect", "collect/backends/cpu", "collect/backends/cuda",
                          "collect/backends/replay"],  # the registry
     "collect/backends/cpu": ["core", "data", "data/networks", "mpi", "collect", "collect/backends"],
-    "collect/backends/cuda": ["core", "data", "collect", "collect/backends"],
+    "collect/backends/cuda": ["core", "cuda", "data", "collect", "collect/backends"],
+    "cuda": ["core"],
     # Loaded at run time: the interface is all that it shares, besides formulas without data.
-    "collect/backends/cuda/module": ["core", "collect/backends/cuda"],
+    "cuda/module": ["core", "cuda"],
     "collect/backends/replay": ["core", "data", "data/corpus", "collect", "collect/backends"],
     "train/model": ["core", "data", "data/h5"],
     "train": ["core", "data", "data/corpus", "data/h5", "mpi", "train/model"],
@@ -39,7 +40,7 @@ VENDORS = {
     r"(oneapi/)?dnnl.*": ["collect/backends/cpu/", "train/gemm_onednn.cpp", "bench/"],
     r"hwloc.*": ["collect/backends/cpu/"],
     r"onnx/.*|google/protobuf/.*": ["data/networks/"],
-    r"cuda.*|cudnn.*|cublas.*|nccl.*|nvml.*": ["collect/backends/cuda/module/", "tests/cuda/"],
+    r"cuda.*|cudnn.*|cublas.*|nccl.*|nvml.*": ["cuda/module/", "tests/cuda/"],
     r"csv\.h|muParser.*": ["data/corpus/"],
     r"boost/program_options.*": ["cli/"],
 }

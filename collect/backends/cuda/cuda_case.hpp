@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "collect/backend.hpp"
-#include "collect/backends/cuda/module.hpp"
 #include "collect/backends/cuda/nvml.hpp"
 #include "collect/backends/cuda/recipe.hpp"
+#include "cuda/module.hpp"
 
 namespace forecost::cuda {
 

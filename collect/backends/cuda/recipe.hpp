@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "collect/backends/cuda/module_interface.hpp"
 #include "collect/reference/reference.hpp"
+#include "cuda/module_interface.hpp"
 #include "data/measurement.hpp"
 
 namespace forecost::cuda {

@@ -2,7 +2,7 @@
 // planners and kernels with no CUDA library around. (emulation.map keeps the runtime's names
 // inside: a stand-in of the runtime may be loaded beside.)
 
-#include "collect/backends/cuda/module/context.hpp"
+#include "cuda/module/context.hpp"
 
 #include <cstdlib>
 #include <cstring>

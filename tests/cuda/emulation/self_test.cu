@@ -1,6 +1,6 @@
 #include "tests/cuda/emulation/self_test.hpp"
 
-#include "collect/backends/cuda/module/launch.hpp"
+#include "cuda/module/launch.hpp"
 
 namespace forecost::emulation {
 

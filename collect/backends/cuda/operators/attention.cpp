@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "collect/backends/cuda/module.hpp"
 #include "collect/backends/cuda/primitives.hpp"
 #include "collect/backends/cuda/recipe.hpp"
+#include "cuda/module.hpp"
 
 // Fused, as cuDNN's graph interface has it, where the device and the shape allow; else as
 // frameworks compose it: products of batches of matrices with the scale in them, and a softmax over

@@ -1,0 +1,138 @@
+#include "cuda/module.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+#include "core/file.hpp"
+
+namespace forecost::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "forecost-cuda", suffix = ".so";
+
+/// 13 of "forecost-cuda13.so"; 0 of another name.
+int major_of(const fs::path& file) {
+  const std::string name = file.filename();
+  if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) ||
+      !name.ends_with(suffix)) {
+    return 0;
+  }
+  int major = 0;
+  const char *begin = name.data() + prefix.size(), *end = name.data() + name.size() - suffix.size();
+  const auto parsed = std::from_chars(begin, end, major);
+  return parsed.ec == std::errc() && parsed.ptr == end ? major : 0;
+}
+
+}  // namespace
+
+void ask(const Outcome& outcome) {
+  if (outcome.code != Code::ok) throw ModuleError(outcome.code, outcome.message);
+}
+
+Module::Module(const fs::path& file) : file_(file) {
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    // "libcudnn.so.9: cannot open shared object file": the loader names the missing one first.
+    throw EnvironmentError(
+        fmt::format("{} cannot be opened ({}): are the libraries that it was "
+                    "built with on the library path?",
+                    file.string(), dlerror()));
+  }
+  const auto entry =
+      reinterpret_cast<decltype(&forecost_cuda_module)>(dlsym(library, module_symbol));
+  table_ = entry == nullptr ? nullptr : entry(interface_version);
+  if (table_ == nullptr || table_->build != std::string_view(FORECOST_CUDA_BUILD)) {
+    throw EnvironmentError(
+        fmt::format("{} was not built with this program (it is {}, expected {}): build and install "
+                    "both from the same sources",
+                    file.string(), table_ == nullptr ? "of another interface" : table_->build,
+                    FORECOST_CUDA_BUILD));
+  }
+}
+
+Versions Module::versions() const {
+  Versions versions{};
+  table_->versions(&versions);
+  return versions;
+}
+
+fs::path module_folder() { return (program_directory() / FORECOST_MODULES).lexically_normal(); }
+
+std::vector<fs::path> module_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (major_of(entry.path()) > 0) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end(),
+            [](const fs::path& a, const fs::path& b) { return major_of(a) > major_of(b); });
+  return files;
+}
+
+std::vector<OpenableDevice> openable_devices(const fs::path& folder) {
+  const auto files = module_files(folder);
+  if (files.empty()) {
+    throw EnvironmentError(
+        fmt::format("there is no CUDA module: looked for {}*{} in {}; a build with the CUDA "
+                    "Toolkit, cuDNN and NCCL has one (FORECOST_CUDA=ON)",
+                    prefix, suffix, folder.string()));
+  }
+  std::vector<OpenableDevice> devices;
+  std::vector<std::string> why;
+  for (const fs::path& file : files) {
+    try {
+      const auto module = std::make_shared<const Module>(file);
+      std::int32_t count = 0;
+      ask(module->table().count_devices(&count));
+      devices.resize(static_cast<std::size_t>(std::max(count, 0)));
+      for (std::int32_t index = 0; index < count; ++index) {
+        OpenableDevice& device = devices[static_cast<std::size_t>(index)];
+        if (device.module) continue;  // a newer module runs it
+        DeviceFacts facts{};
+        ask(module->table().describe_device(index, &facts));
+        const int capability = 10 * facts.capability_major + facts.capability_minor;
+        const int lowest = module->versions().lowest_capability;
+        if (capability < lowest) {
+          why.push_back(fmt::format("{}: {} has compute capability {}.{}, the module needs {}.{}",
+                                    file.filename().string(), facts.name, facts.capability_major,
+                                    facts.capability_minor, lowest / 10, lowest % 10));
+          continue;
+        }
+        device = {module, index, facts};
+      }
+    } catch (const ModuleError& error) {
+      const std::string cause =
+          error.code() == Code::no_driver
+              ? "there is no NVIDIA driver, or one too old for the module's CUDA"
+          : error.code() == Code::no_device ? "there is no GPU"
+                                            : "";
+      why.push_back(
+          fmt::format("{}: {}", file.filename().string(),
+                      cause.empty() ? error.what() : fmt::format("{} ({})", cause, error.what())));
+    } catch (const EnvironmentError& error) {
+      why.emplace_back(error.what());  // names the file
+    }
+  }
+  if (std::none_of(devices.begin(), devices.end(),
+                   [](const auto& device) { return device.module != nullptr; })) {
+    throw EnvironmentError(why.empty() ? std::string("there is no GPU here")
+                                       : fmt::format("{}", fmt::join(why, "; ")));
+  }
+  return devices;
+}
+
+int device_of_rank(int visible, int local_rank) {
+  if (visible == 1) return 0;
+  return local_rank < visible ? local_rank : -1;
+}
+
+}  // namespace forecost::cuda
