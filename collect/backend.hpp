@@ -68,6 +68,9 @@ class PreparedCase {
   virtual void make_cold() = 0;
   /// Of the result; NaN or infinite if the result has a value that is.
   virtual double checksum() = 0;
+  /// By how much the last two of them may differ: not at all, unless what computes the result adds
+  /// up in no fixed order.
+  virtual double checksum_tolerance() const { return 0; }
   /// Operands and results of the last run, for a reference to be compared with; empty where the
   /// backend cannot show them.
   virtual Operands operands() { return {}; }
@@ -160,5 +163,12 @@ struct BackendInfo {
 const std::vector<BackendInfo>& backends();
 /// `auto` is the best one that opens; an unknown name lists the known ones (UsageError).
 std::unique_ptr<TimingBackend> open_backend(std::string_view name, const DeviceRequest& request);
+
+/// Why a task is none that a backend which measures can take, whatever its device; nullopt if it
+/// may be one. `has_operator`: the backend has the task's operator.
+std::optional<std::string> no_measurable_task(const Task& task, std::string_view backend,
+                                              bool has_operator);
+/// What every environment that is measured in tells: of this build and host.
+Environment measuring_environment(std::string_view backend);
 
 }  // namespace forecost

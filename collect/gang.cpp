@@ -41,6 +41,7 @@ class LeaderCase final : public PreparedCase {
     gang_.broadcast(Command::checksum);
     return own_->checksum();
   }
+  double checksum_tolerance() const override { return own_->checksum_tolerance(); }
 
  private:
   std::unique_ptr<PreparedCase> own_;

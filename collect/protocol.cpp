@@ -53,8 +53,7 @@ class Session {
     if (!std::isfinite(checksum) || !std::isfinite(times_.checksum)) {
       throw CaseRefused(Status::failed, "the result is not finite");
     }
-    // Bit for bit: the same operands in the same order on the same threads.
-    if (checksum != times_.checksum) {
+    if (std::fabs(checksum - times_.checksum) > case_.checksum_tolerance()) {
       throw CaseRefused(Status::failed,
                         fmt::format("the result changed between the first and the last run: its "
                                     "checksum went from {:.17g} to {:.17g}",

@@ -14,7 +14,7 @@
 namespace forecost::cuda {
 
 /// Raised by every change of this file; a module of another number is refused.
-inline constexpr std::uint32_t interface_version = 1;
+inline constexpr std::uint32_t interface_version = 2;
 
 enum class Code : std::int32_t {
   ok,
@@ -32,6 +32,20 @@ struct Outcome {
 };
 
 enum class Element : std::int32_t { f32, f16, bf16, i64, u8 };
+constexpr std::int64_t bytes_of(Element element) {
+  switch (element) {
+    case Element::f32:
+      return 4;
+    case Element::f16:
+    case Element::bf16:
+      return 2;
+    case Element::i64:
+      return 8;
+    case Element::u8:
+      break;
+  }
+  return 1;
+}
 /// Of images, and of convolution weights: KCRS in nchw, KRSC in nhwc.
 enum class Layout : std::int32_t { nchw, nhwc };
 /// As AlgorithmPolicy without unknown.
@@ -326,6 +340,13 @@ struct PlanInfo {
   std::int64_t workspace_bytes;
   std::int64_t reserve_bytes;  ///< what forward leaves for backward, where a library sizes it
   std::int64_t weight_bytes;   ///< of Rnn
+  /// The last bits of a result may change from run to run: sums by atomic additions.
+  std::int32_t nondeterministic;
+};
+
+/// Of elements, and of their absolute values.
+struct Sums {
+  double total, magnitude;
 };
 
 inline constexpr int most_tensors = 10;
@@ -372,7 +393,7 @@ struct ModuleTable {
   /// Reads elements as f64 into host memory.
   Outcome (*read)(Context*, const void* memory, Element, std::int64_t count, double* values);
   /// In a fixed order; NaN or infinite if any element is.
-  Outcome (*sum)(Context*, const void* memory, Element, std::int64_t count, double* total);
+  Outcome (*sum)(Context*, const void* memory, Element, std::int64_t count, Sums* sums);
 
   /// Chooses the algorithm; allocates nothing that lives on but the plan. `find` may run trials.
   Outcome (*plan)(Context*, const Primitive*, Plan**, PlanInfo*);

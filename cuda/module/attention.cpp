@@ -11,6 +11,7 @@ class AttentionPlan final : public CudnnPlan {
   AttentionPlan(Context& context, OperationGraph graph, bool zero_scratch, const char* name)
       : CudnnPlan(context), graph_(handle_, std::move(graph), name), zero_scratch_(zero_scratch) {
     info.workspace_bytes = graph_.workspace_bytes();
+    info.nondeterministic = graph_.nondeterministic() ? 1 : 0;
     set_implementation(info,
                        std::string("cudnn:") + name + ":engine_" + std::to_string(graph_.engine()));
   }

@@ -170,6 +170,7 @@ class ConvolutionPlan final : public CudnnPlan {
   struct Candidate {
     Algorithm algorithm;
     cudnnMathType_t math;
+    cudnnDeterminism_t determinism;
   };
 
   /// Best first, of which the first that fits will be taken.
@@ -191,7 +192,11 @@ class ConvolutionPlan final : public CudnnPlan {
                                            " for this pass of a convolution, but 0 to " +
                                            std::to_string(Pass::names.size() - 1));
     }
-    return {{static_cast<Algorithm>(p.fixed_algorithm), math}};
+    const auto algorithm = static_cast<Algorithm>(p.fixed_algorithm);
+    for (const Candidate& known : guessed(math)) {
+      if (known.algorithm == algorithm) return {{algorithm, math, known.determinism}};
+    }
+    return {{algorithm, math, CUDNN_NON_DETERMINISTIC}};
   }
 
   std::vector<Result> results(cudnnStatus_t (*ask)(cudnnHandle_t, const Descriptors&, int, int*,
@@ -215,19 +220,25 @@ class ConvolutionPlan final : public CudnnPlan {
     std::vector<Candidate> candidates;
     for (const Result& result : results(Pass::guess)) {
       if (result.status != CUDNN_STATUS_SUCCESS) continue;
-      candidates.push_back({result.algo, applied(math, result.mathType)});
+      candidates.push_back({result.algo, applied(math, result.mathType), result.determinism});
     }
     return candidates;
   }
 
   /// By the median of three trials each, which the library makes in memory of its own.
   std::vector<Candidate> found(cudnnMathType_t math) {
-    std::map<std::pair<Algorithm, cudnnMathType_t>, std::vector<float>> trials;
+    struct Trials {
+      cudnnDeterminism_t determinism;
+      std::vector<float> times;
+    };
+    std::map<std::pair<Algorithm, cudnnMathType_t>, Trials> trials;
     cudnnStatus_t refused = CUDNN_STATUS_SUCCESS;
     for (int round = 0; round < 3; ++round) {
       for (const Result& result : results(Pass::find)) {
         if (result.status == CUDNN_STATUS_SUCCESS) {
-          trials[{result.algo, result.mathType}].push_back(result.time);
+          Trials& same = trials[{result.algo, result.mathType}];
+          same.determinism = result.determinism;
+          same.times.push_back(result.time);
         } else {
           refused = result.status;
         }
@@ -241,9 +252,11 @@ class ConvolutionPlan final : public CudnnPlan {
     }
     if (trials.empty()) check(refused, "finding an algorithm of a convolution");
     std::vector<std::pair<float, Candidate>> by_time;
-    for (auto& [key, times] : trials) {
+    for (auto& [key, same] : trials) {
+      auto& times = same.times;
       std::ranges::sort(times);
-      by_time.push_back({times[times.size() / 2], {key.first, applied(math, key.second)}});
+      by_time.push_back(
+          {times[times.size() / 2], {key.first, applied(math, key.second), same.determinism}});
     }
     std::ranges::stable_sort(by_time, {}, [](const auto& each) { return each.first; });
     std::vector<Candidate> candidates;
@@ -276,6 +289,7 @@ class ConvolutionPlan final : public CudnnPlan {
             "reading the math type of a convolution");
       algorithm_ = candidate.algorithm;
       info.workspace_bytes = static_cast<std::int64_t>(bytes);
+      info.nondeterministic = candidate.determinism == CUDNN_DETERMINISTIC ? 0 : 1;
       set_implementation(info, "cudnn:" + name + ":" + name_of(math) + ":" + name_of(p.layout));
       return;
     }

@@ -1,5 +1,7 @@
 #include "cuda/module/cudnn_graph.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
 
@@ -280,6 +282,13 @@ bool CompiledGraph::compile(cudnnHandle_t handle, const GraphDescriptor& configu
                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &filled),
         "reading the engine of a graph of cuDNN");
   engine_ = engine.get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
+  check(cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                 CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count,
+                                 notes.data()),
+        "reading the notes of an engine of cuDNN");
+  const auto last = notes.begin() + std::min(count, std::int64_t{CUDNN_NUMERICAL_NOTE_TYPE_COUNT});
+  nondeterministic_ = std::find(notes.begin(), last, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) != last;
   return true;
 }
 

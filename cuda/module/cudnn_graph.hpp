@@ -123,6 +123,8 @@ class CompiledGraph {
   std::int64_t workspace_bytes() const { return scratch_offset_ + graph_.scratch_bytes_; }
   /// The library's number of what runs.
   std::int64_t engine() const { return engine_; }
+  /// By the library's own note.
+  bool nondeterministic() const { return nondeterministic_; }
   std::int64_t scratch_offset() const { return scratch_offset_; }
   std::int64_t scratch_bytes() const { return graph_.scratch_bytes_; }
 
@@ -140,6 +142,7 @@ class CompiledGraph {
   GraphDescriptor operations_, plan_;
   cudnnStatus_t refusal_ = CUDNN_STATUS_NOT_SUPPORTED;
   std::int64_t engine_ = 0, scratch_offset_ = 0;
+  bool nondeterministic_ = false;
   std::map<Addresses, GraphDescriptor> packs_;
 };
 

@@ -219,7 +219,7 @@ class GemmPlan : public Plan {
   void find(Context& context, const std::vector<cublasLtMatmulHeuristicResult_t>& found) {
     const std::int64_t a = gemm_.batch * gemm_.m * gemm_.k, b = gemm_.batch * gemm_.k * gemm_.n,
                        c = gemm_.batch * gemm_.m * gemm_.n, bias = has_bias(gemm_) ? gemm_.n : 0;
-    const std::int64_t size = size_of(gemm_.element);
+    const std::int64_t size = bytes_of(gemm_.element);
     std::size_t workspace_bytes = 0;
     for (const auto& each : found) workspace_bytes = std::max(workspace_bytes, each.workspaceSize);
     const DeviceMemory memory[] = {device_memory(a * size), device_memory(b * size),

@@ -127,9 +127,8 @@ const ModuleTable table{
           return guarded(context, [&] { read(*context, memory, element, count, values); });
         },
     .sum =
-        [](Context* context, const void* memory, Element element, std::int64_t count,
-           double* total) {
-          return guarded(context, [&] { *total = sum(*context, memory, element, count); });
+        [](Context* context, const void* memory, Element element, std::int64_t count, Sums* sums) {
+          return guarded(context, [&] { *sums = sum(*context, memory, element, count); });
         },
 
     .plan =

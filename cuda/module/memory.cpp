@@ -36,21 +36,6 @@ double value_at(const std::byte* bytes, Element element, std::int64_t index) {
 
 }  // namespace
 
-std::int64_t size_of(Element element) {
-  switch (element) {
-    case Element::f32:
-      return 4;
-    case Element::f16:
-    case Element::bf16:
-      return 2;
-    case Element::i64:
-      return 8;
-    case Element::u8:
-      return 1;
-  }
-  throw Failure(Code::failed, "unknown element");
-}
-
 void zero(Context& context, void* memory, std::int64_t bytes) {
   check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), context.stream),
         "cudaMemsetAsync");
@@ -60,7 +45,7 @@ void zero(Context& context, void* memory, std::int64_t bytes) {
 void read(Context& context, const void* memory, Element element, std::int64_t count,
           double* values) {
   constexpr std::int64_t most = 1 << 20;
-  const std::int64_t size = size_of(element);
+  const std::int64_t size = bytes_of(element);
   std::vector<std::byte> chunk(static_cast<std::size_t>(std::min(count, most) * size));
   for (std::int64_t done = 0; done < count; done += most) {
     const std::int64_t now = std::min(count - done, most);

@@ -28,6 +28,8 @@ class PoolingPlan final : public CudnnPlan {
     set_implementation(info, std::string("cudnn:") + (p.maximum != 0 ? "max" : "average") +
                                  (forward_ ? "_pooling_fwd:" : "_pooling_bwd:") +
                                  name_of(p.layout));
+    // cuDNN's documentation, "Reproducibility (determinism)".
+    info.nondeterministic = !forward_ && p.maximum != 0 ? 1 : 0;
   }
 
   /// forward {x, y}; backward {x, y, dy, dx}

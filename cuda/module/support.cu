@@ -57,13 +57,15 @@ __global__ void fill_indices_kernel(std::int64_t* memory, std::int64_t count, st
 }
 
 template <class T>
-__global__ void sum_kernel(const T* memory, std::int64_t count, double* parts) {
-  double total = 0;
+__global__ void sum_kernel(const T* memory, std::int64_t count, Sums* parts) {
+  Sums sums{};
 #pragma unroll 8
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    total += as_double(memory[i]);
+    const double value = as_double(memory[i]);
+    sums.total += value;
+    sums.magnitude += std::fabs(value);
   }
-  parts[thread_index()] = total;
+  parts[thread_index()] = sums;
 }
 
 /// On a host, where tests run kernels, it takes no time: there the clock is a model's.
@@ -87,8 +89,7 @@ void fill(Context& context, void* memory, std::int64_t count, double low, double
 }
 
 template <class T>
-void sum_parts(Context& context, const void* memory, std::int64_t count, double* parts,
-               int blocks) {
+void sum_parts(Context& context, const void* memory, std::int64_t count, Sums* parts, int blocks) {
   launch<&sum_kernel<T>>(dim3(static_cast<unsigned>(blocks)), dim3(block_size), context.stream,
                          static_cast<const T*>(memory), count, parts);
 }
@@ -121,13 +122,13 @@ void fill_indices(Context& context, void* memory, std::int64_t count, std::int64
   context.wait();
 }
 
-double sum(Context& context, const void* memory, Element element, std::int64_t count) {
+Sums sum(Context& context, const void* memory, Element element, std::int64_t count) {
   const int blocks = static_cast<int>(
       std::clamp<std::int64_t>(count / (64 * block_size), 1, most_parts / block_size));
-  std::vector<double> parts(static_cast<std::size_t>(blocks) * block_size);
-  const auto bytes = parts.size() * sizeof(double);
+  std::vector<Sums> parts(static_cast<std::size_t>(blocks) * block_size);
+  const auto bytes = parts.size() * sizeof(Sums);
   auto* device_parts =
-      reinterpret_cast<double*>(context.partial_sums.of(most_parts * std::int64_t{sizeof(double)}));
+      reinterpret_cast<Sums*>(context.partial_sums.of(most_parts * std::int64_t{sizeof(Sums)}));
   switch (element) {
     case Element::f32:
       sum_parts<float>(context, memory, count, device_parts, blocks);
@@ -148,9 +149,12 @@ double sum(Context& context, const void* memory, Element element, std::int64_t c
   check(cudaMemcpyAsync(parts.data(), device_parts, bytes, cudaMemcpyDeviceToHost, context.stream),
         "cudaMemcpyAsync");
   context.wait();
-  double total = 0;
-  for (const double part : parts) total += part;
-  return total;
+  Sums sums{};
+  for (const Sums& part : parts) {
+    sums.total += part.total;
+    sums.magnitude += part.magnitude;
+  }
+  return sums;
 }
 
 void enqueue_spin(Context& context, double seconds, int blocks) {

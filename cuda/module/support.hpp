@@ -13,7 +13,7 @@ void fill_uniform(Context& context, void* memory, Element element, std::int64_t 
                   double high, std::uint64_t seed);
 void fill_indices(Context& context, void* memory, std::int64_t count, std::int64_t bound,
                   std::uint64_t seed);
-double sum(Context& context, const void* memory, Element element, std::int64_t count);
+Sums sum(Context& context, const void* memory, Element element, std::int64_t count);
 void zero(Context& context, void* memory, std::int64_t bytes);
 void read(Context& context, const void* memory, Element element, std::int64_t count,
           double* values);
@@ -23,8 +23,5 @@ double spin(Context& context, double seconds);
 /// Keeps the stream busy for this long, by the device's own clock. `blocks` of one warp: 1 leaves
 /// the device as good as idle. Does not wait.
 void enqueue_spin(Context& context, double seconds, int blocks);
-
-/// Bytes of one.
-std::int64_t size_of(Element element);
 
 }  // namespace forecost::cuda

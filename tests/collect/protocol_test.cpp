@@ -17,6 +17,7 @@ struct Script {
   double run_s = 1e-3;
   std::function<double(int)> run_of;  ///< seconds of the n-th call of run()
   std::function<double(int)> checksum_of = [](int) { return 7.0; };
+  double checksum_tolerance = 0;
   std::function<void()> prepare = [] {};
   std::optional<std::string> unsupported;
   std::function<bool(int)> throttled = [](int) { return false; };
@@ -62,6 +63,7 @@ class ScriptedBackend final : public TimingBackend {
       backend_.clock_s += 1e-4;
     }
     double checksum() override { return backend_.script_.checksum_of(backend_.seen.checksums++); }
+    double checksum_tolerance() const override { return backend_.script_.checksum_tolerance; }
     Operands operands() override { return backend_.script_.operands; }
 
    private:
@@ -209,6 +211,10 @@ TEST(Protocol, EveryOutcomeIsARowWithOneStatus) {
             Status::failed);
   EXPECT_EQ(status_of({.checksum_of = [](int) { return std::nan(""); }}), Status::failed);
   EXPECT_EQ(status_of({.checksum_of = [](int n) { return n + 1.0; }}), Status::failed);
+  EXPECT_EQ(status_of({.checksum_of = [](int n) { return n + 1.0; }, .checksum_tolerance = 0.5}),
+            Status::failed);
+  EXPECT_EQ(status_of({.checksum_of = [](int n) { return n + 1.0; }, .checksum_tolerance = 1}),
+            Status::ok);
   EXPECT_EQ(status_of({.run_of = [](int) { return 0.0; }}), Status::implausible);
   EXPECT_EQ(status_of({.throttled = [](int) { return true; }}), Status::throttled);
   EXPECT_EQ(status_of({.throttled = [](int n) { return n == 5; }}), Status::ok);  // retaken

@@ -49,21 +49,6 @@ struct DeviceTensor {
   std::int64_t count = 0;
 };
 
-inline std::int64_t bytes_of(Element element) {
-  switch (element) {
-    case Element::f32:
-      return 4;
-    case Element::f16:
-    case Element::bf16:
-      return 2;
-    case Element::i64:
-      return 8;
-    case Element::u8:
-      break;
-  }
-  return 1;
-}
-
 /// A device, its memory and plans; when it ends, the stand-in must have nothing to object.
 class OnDevice : public testing::Test {
  protected:

@@ -186,29 +186,34 @@ TEST(Module, SumsInAFixedOrder) {
   expect_clean([](const ModuleTable& module) {
     Device device(module);
     const auto sum_of = [&](const void* memory, Element element, std::int64_t count) {
-      double total = -1;
-      EXPECT_EQ(failure_of(module.sum(device.context(), memory, element, count, &total)), "");
-      return total;
+      Sums sums{-1, -1};
+      EXPECT_EQ(failure_of(module.sum(device.context(), memory, element, count, &sums)), "");
+      return sums;
     };
     for (const Element element : floating) {
       for (const std::int64_t count : {1, 255, 257, 40000}) {
         void* const memory = device.random(element, count, 9);
-        double expected = 0;
-        for (const double value : device.values(memory, element, count)) expected += value;
-        const double total = sum_of(memory, element, count);
-        EXPECT_NEAR(total, expected, 1e-12 * static_cast<double>(count));
-        EXPECT_EQ(total, sum_of(memory, element, count));
+        Sums expected{};
+        for (const double value : device.values(memory, element, count)) {
+          expected.total += value;
+          expected.magnitude += std::fabs(value);
+        }
+        const Sums sums = sum_of(memory, element, count);
+        EXPECT_NEAR(sums.total, expected.total, 1e-12 * static_cast<double>(count));
+        EXPECT_NEAR(sums.magnitude, expected.magnitude, 1e-12 * static_cast<double>(count));
+        EXPECT_EQ(sums.total, sum_of(memory, element, count).total);
       }
     }
-    EXPECT_EQ(sum_of(device.of(Element::i64, {1, 2, 1e15}), Element::i64, 3), 1e15 + 3);
-    EXPECT_EQ(sum_of(device.of(Element::u8, {1, 2, 255}), Element::u8, 3), 258);
+    EXPECT_EQ(sum_of(device.of(Element::i64, {1, 2, 1e15}), Element::i64, 3).total, 1e15 + 3);
+    EXPECT_EQ(sum_of(device.of(Element::u8, {1, 2, 255}), Element::u8, 3).total, 258);
     std::vector<double> spoilt(5000, 1.0);
     spoilt[4321] = std::numeric_limits<double>::quiet_NaN();
-    EXPECT_TRUE(std::isnan(sum_of(device.of(Element::f32, spoilt), Element::f32, 5000)));
+    EXPECT_TRUE(std::isnan(sum_of(device.of(Element::f32, spoilt), Element::f32, 5000).total));
     spoilt[4321] = std::numeric_limits<double>::infinity();
-    EXPECT_TRUE(std::isinf(sum_of(device.of(Element::f16, spoilt), Element::f16, 5000)));
+    EXPECT_TRUE(std::isinf(sum_of(device.of(Element::f16, spoilt), Element::f16, 5000).total));
     spoilt[17] = -spoilt[4321];
-    EXPECT_FALSE(std::isfinite(sum_of(device.of(Element::bf16, spoilt), Element::bf16, 5000)));
+    EXPECT_FALSE(
+        std::isfinite(sum_of(device.of(Element::bf16, spoilt), Element::bf16, 5000).total));
   });
 }
 

@@ -202,6 +202,21 @@ TEST_F(ConvolutionPrimitive, ComputesWithEachPolicy) {
   expect_all_directions(p);
 }
 
+TEST_F(ConvolutionPrimitive, TellsWhichResultsChangeFromRunToRun) {
+  Convolution p = convolution(image, 6, window_3x2);
+  p.policy = Policy::fixed;
+  const auto nondeterministic = [&](Direction direction, int algorithm) {
+    p.fixed_algorithm = algorithm;
+    return plan(primitive_of(p, direction)).second.nondeterministic != 0;
+  };
+  EXPECT_FALSE(nondeterministic(Direction::forward, 0));
+  EXPECT_TRUE(nondeterministic(Direction::backward_data, 0));
+  EXPECT_FALSE(nondeterministic(Direction::backward_data, 1));
+  EXPECT_TRUE(nondeterministic(Direction::backward_weights, 0));
+  EXPECT_FALSE(nondeterministic(Direction::backward_weights, 1));
+  EXPECT_TRUE(nondeterministic(Direction::backward_weights, 3));
+}
+
 TEST_F(ConvolutionPrimitive, RefusesWhatTheLibraryHasNot) {
   Convolution p = convolution(image, 6, window_3x2);
   p.policy = Policy::fixed;

@@ -18,7 +18,6 @@
 #include "collect/backends/cpu/recipe.hpp"
 #include "core/hash.hpp"
 #include "core/units.hpp"
-#include "core/version.hpp"
 
 namespace forecost {
 namespace {
@@ -96,11 +95,9 @@ class CpuBackend final : public TimingBackend {
   }
 
   Environment environment() const override {
-    Environment environment;
+    Environment environment = measuring_environment("cpu");
     auto& facts = environment.facts;
     const dnnl_version_t* onednn = dnnl::version();
-    facts["forecost"] = version;
-    facts["backend"] = "cpu";
     facts["onednn"] = fmt::format("{}.{}.{}", onednn->major, onednn->minor, onednn->patch);
     if (const std::string commit = onednn->hash == nullptr ? "" : onednn->hash; commit != "N/A") {
       facts["onednn_commit"] = commit;
@@ -109,13 +106,6 @@ class CpuBackend final : public TimingBackend {
         fmt::format("{}.{}.{}", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH);
     facts["cpu_isa"] = cpu_isa_name();
     facts["cold_by"] = flush_.name();
-    facts["operands"] = "seeded uniform values, uniform indices";
-    facts["compiler"] = __VERSION__;
-    utsname system{};
-    if (uname(&system) == 0) {
-      facts["kernel"] = fmt::format("{} {}", system.sysname, system.release);
-      facts["host"] = system.nodename;
-    }
     std::ifstream governor("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     if (std::string text; governor >> text) facts["cpu_governor"] = text;
     for (const char* variable : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}) {
@@ -133,14 +123,9 @@ class CpuBackend final : public TimingBackend {
   }
 
   std::optional<std::string> unsupported(const Task& task) const override {
-    const Operator& op = task.layer.op();
-    if (!op.has(task.pass)) return fmt::format("{} has no pass {}", op.name, name_of(task.pass));
-    if (task.pass == Pass::training_step) {
-      return fmt::format("the cpu backend measures the passes of {} apart, not as {}", op.name,
-                         name_of(task.pass));
-    }
-    if (task.pass != Pass::update && find_cpu_operator(op.name) == nullptr) {
-      return fmt::format("the cpu backend has no operator {}", op.name);
+    if (auto why =
+            no_measurable_task(task, "cpu", find_cpu_operator(task.layer.op().name) != nullptr)) {
+      return why;
     }
     if (task.dtype == DType::bf16 && !cpu_has_bf16()) {
       return "this CPU has no bf16 instructions; oneDNN would emulate them";
@@ -151,10 +136,6 @@ class CpuBackend final : public TimingBackend {
     if (task.policy != AlgorithmPolicy::heuristic) {
       return fmt::format("the cpu backend leaves the algorithm to oneDNN (heuristic), not {}",
                          name_of(task.policy));
-    }
-    if (task.cache == CacheState::unknown) return "the cache state is cold or hot";
-    if ((task.pass == Pass::update) != (task.optimizer != Optimizer::none)) {
-      return "an optimizer belongs to the pass update, and to no other";
     }
     return std::nullopt;
   }

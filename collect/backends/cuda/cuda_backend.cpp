@@ -14,7 +14,6 @@
 #include "collect/backends/cuda/cuda_probe.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
-#include "core/version.hpp"
 
 namespace forecost {
 namespace cuda {
@@ -125,14 +124,12 @@ class CudaBackend final : public TimingBackend {
   }
 
   Environment environment() const override {
-    Environment environment;
+    Environment environment = measuring_environment("cuda");
     auto& facts = environment.facts;
     const Versions versions = module_->versions();
     const auto cuda_version = [](int number) {
       return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
     };
-    facts["forecost"] = version;
-    facts["backend"] = "cuda";
     facts["cuda_runtime"] = cuda_version(versions.runtime);
     facts["cuda_driver"] = cuda_version(versions.driver);
     // Since 9.0 cuDNN counts 90000 + 100 minor + patch.
@@ -149,13 +146,6 @@ class CudaBackend final : public TimingBackend {
     if (nvml_library_) facts["driver"] = nvml_library_->driver_version();
     facts["layout"] = layout_ == Layout::nhwc ? "nhwc" : "nchw";
     facts["cold_by"] = "write of twice the L2";
-    facts["operands"] = "seeded uniform values, uniform indices";
-    facts["compiler"] = __VERSION__;
-    utsname system{};
-    if (uname(&system) == 0) {
-      facts["kernel"] = fmt::format("{} {}", system.sysname, system.release);
-      facts["host"] = system.nodename;
-    }
     for (const char* variable : {"NVIDIA_TF32_OVERRIDE", "CUBLASLT_WORKSPACE_SIZE",
                                  "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING"}) {
       if (const char* value = std::getenv(variable)) facts[variable] = value;
@@ -172,13 +162,8 @@ class CudaBackend final : public TimingBackend {
 
   std::optional<std::string> unsupported(const Task& task) const override {
     const Operator& op = task.layer.op();
-    if (!op.has(task.pass)) return fmt::format("{} has no pass {}", op.name, name_of(task.pass));
-    if (task.pass == Pass::training_step) {
-      return fmt::format("the cuda backend measures the passes of {} apart, not as {}", op.name,
-                         name_of(task.pass));
-    }
-    if (task.pass != Pass::update && find_cuda_operator(op.name) == nullptr) {
-      return fmt::format("the cuda backend has no operator {} yet", op.name);
+    if (auto why = no_measurable_task(task, "cuda", find_cuda_operator(op.name) != nullptr)) {
+      return why;
     }
     const int capability = device_handle_.capability();
     switch (task.dtype) {
@@ -204,10 +189,6 @@ class CudaBackend final : public TimingBackend {
       return fmt::format(
           "{} {} has no algorithms to choose among: measured by the policy heuristic", op.name,
           name_of(task.pass));
-    }
-    if (task.cache == CacheState::unknown) return "the cache state is cold or hot";
-    if ((task.pass == Pass::update) != (task.optimizer != Optimizer::none)) {
-      return "an optimizer belongs to the pass update, and to no other";
     }
     if (op.name == "batch_norm" && task.pass == Pass::backward && task.layer["training"] == 0) {
       return "cuDNN has no gradient of batch_norm with stored statistics";

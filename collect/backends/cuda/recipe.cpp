@@ -4,20 +4,7 @@
 
 namespace forecost::cuda {
 
-std::int64_t bytes_of(const Recipe::Shape& shape) {
-  switch (shape.element) {
-    case Element::f32:
-      return 4 * shape.count;
-    case Element::f16:
-    case Element::bf16:
-      return 2 * shape.count;
-    case Element::i64:
-      return 8 * shape.count;
-    case Element::u8:
-      break;
-  }
-  return shape.count;
-}
+std::int64_t bytes_of(const Recipe::Shape& shape) { return bytes_of(shape.element) * shape.count; }
 
 Function function_of(forecost::Activation activation) {
   switch (activation) {

@@ -82,6 +82,9 @@ std::vector<float> load_dense(const Tensor& tensor, const void* memory);
 void store_dense(const Tensor& tensor, void* memory, const std::vector<float>& values,
                  double alpha = 1, double beta = 0);
 
+/// What adding up in another order each time does to the last bits of a result.
+void disturb(const Tensor& tensor, void* memory);
+
 /// An output: read too where beta is not 0.
 inline Operand result(void* memory, std::size_t bytes, double beta, const char* name) {
   return {memory, bytes, beta == 0 ? Access::write : Access::update, name};

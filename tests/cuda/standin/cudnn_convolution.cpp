@@ -77,6 +77,19 @@ const std::vector<Algorithm>& algorithms(Direction direction) {
   }
 }
 
+/// As cuDNN's documentation has it ("Reproducibility").
+bool is_deterministic(Direction direction, int algorithm) {
+  switch (direction) {
+    case Direction::forward:
+      return true;
+    case Direction::backward_data:
+      return algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_0;
+    default:
+      return algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 &&
+             algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3;
+  }
+}
+
 bool supports(const Algorithm& algorithm, const Problem& problem) {
   const Convolution& c = problem.convolution;
   return !algorithm.winograd ||
@@ -186,7 +199,8 @@ cudnnStatus_t rank(cudnnHandle_t handle, Direction direction, cudnnTensorDescrip
     result.algo = static_cast<decltype(result.algo)>(algorithm.number);
     result.status = supports(algorithm, tried) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
     result.memory = supports(algorithm, tried) ? algorithm.workspace(tried) : 0;
-    result.determinism = CUDNN_DETERMINISTIC;
+    result.determinism = is_deterministic(direction, algorithm.number) ? CUDNN_DETERMINISTIC
+                                                                       : CUDNN_NON_DETERMINISTIC;
     result.mathType = math_of(algorithm, tried);
     Problem as_told = tried;
     as_told.convolution.math = result.mathType;
@@ -314,8 +328,8 @@ cudnnStatus_t run(cudnnHandle_t handle, Direction direction, const void* alpha_p
   work.bytes = static_cast<double>(problem.x.bytes() + problem.y.bytes() + w_bytes);
   const bool tensor_cores = on_tensor_cores(*algorithm, problem);
   work.parameters = problem.key() + parameters(number, alpha, beta, tensor_cores);
-  work.memorable = true;
-  work.compute = [=] {
+  work.memorable = is_deterministic(direction, number);
+  work.compute = [=, fixed_order = work.memorable] {
     const Tensor weights = problem.w.tensor();
     std::vector<float> dense_x, dense_w, dense_y;
     const auto round = [&](std::vector<float>& values) {
@@ -342,6 +356,7 @@ cudnnStatus_t run(cudnnHandle_t handle, Direction direction, const void* alpha_p
           dense_x[in] += dense_y[out] * dense_w[weight];
         });
         store_dense(problem.x, x, dense_x, alpha, beta);
+        if (!fixed_order) disturb(problem.x, x);
         break;
       default:
         dense_w.assign(static_cast<std::size_t>(weights.count()), 0);
@@ -349,6 +364,7 @@ cudnnStatus_t run(cudnnHandle_t handle, Direction direction, const void* alpha_p
           dense_w[weight] += dense_y[out] * dense_x[in];
         });
         store_dense(weights, w, dense_w, alpha, beta);
+        if (!fixed_order) disturb(weights, w);
     }
   };
   return submit(handle, std::move(work));

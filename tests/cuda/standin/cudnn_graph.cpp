@@ -466,6 +466,9 @@ cudnnStatus_t get(const Descriptor& descriptor, cudnnBackendAttributeName_t name
     }
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
       return give(engine_index, room, count, to);
+    case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
+      *count = 0;
+      return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
       return give(engine_workspace_bytes, room, count, to);
     default:

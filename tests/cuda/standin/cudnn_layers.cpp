@@ -298,8 +298,10 @@ cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, cudnnPoolingDescriptor_
                    reads(x_at, x.bytes(), "x"), result(dx_at, dx.bytes(), beta, "dx")};
   work.flops = static_cast<double>(y.count()) * pooling.window_h * pooling.window_w;
   work.parameters = key_of(pooling) + parameters(x, y, dx, dy, alpha, beta);
-  work.memorable = true;
-  work.compute = [=, pooling = pooling, x = x, y = y, dx = dx, dy = dy] {
+  // As cuDNN's documentation has it ("Reproducibility").
+  work.memorable = pooling.mode != CUDNN_POOLING_MAX;
+  work.compute = [=, fixed_order = work.memorable, pooling = pooling, x = x, y = y, dx = dx,
+                  dy = dy] {
     const std::vector<float> in = load_dense(x, x_at), gradient = load_dense(dy, dy_at);
     std::vector<float> out(static_cast<std::size_t>(x.count()), 0);
     for_each_output(y, [&](std::size_t i, std::int64_t plane, std::int64_t h, std::int64_t w) {
@@ -318,6 +320,7 @@ cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, cudnnPoolingDescriptor_
       for (const std::size_t j : window) out[j] += static_cast<float>(gradient[i] / count);
     });
     store_dense(dx, dx_at, out, alpha, beta);
+    if (!fixed_order) disturb(dx, dx_at);
   };
   return submit(handle, std::move(work));
 }
