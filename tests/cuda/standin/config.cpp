@@ -41,6 +41,9 @@ Model model_of(const json& object) {
   read("f32_flops", model.f32_flops)("tf32_flops", model.tf32_flops)("f16_flops", model.f16_flops);
   read("bandwidth", model.bandwidth)("host_bandwidth", model.host_bandwidth);
   read("kernel_s", model.kernel_s)("launch_s", model.launch_s)("noise", model.noise);
+  read("link_latency", model.link_latency)("link_bandwidth", model.link_bandwidth);
+  read("node_link_latency", model.node_link_latency);
+  read("node_link_bandwidth", model.node_link_bandwidth);
   read.finish();
   return model;
 }
@@ -77,13 +80,19 @@ Device device_of(const json& object, std::size_t index) {
 
 Faults faults_of(const json& object) {
   Faults faults;
+  json silent = json::object();
   Reader read(object, "faults");
   read("allocation", faults.allocation)("allocation_above", faults.allocation_above);
   read("sticky_launch", faults.sticky_launch)("unsupported", faults.unsupported);
   read("nan", faults.nan)("once", faults.once)("after", faults.after);
   read("throttled_samples", faults.throttled_samples)("throttled_after", faults.throttled_after);
   read("slowdown", faults.slowdown)("throttle_reason", faults.throttle_reason);
+  read("nccl_init_silent_rank", faults.nccl_init_silent_rank);
+  read("nccl_async_error", faults.nccl_async_error)("nccl_silent_rank", silent);
   read.finish();
+  Reader read_silent(silent, "nccl_silent_rank");
+  read_silent("rank", faults.nccl_silent_rank)("after", faults.nccl_silent_after);
+  read_silent.finish();
   return faults;
 }
 
@@ -106,6 +115,7 @@ Config read_config() {
     read("devices", devices)("driver_version", config.driver_version)("nvml", config.nvml);
     read("faults", faults)("compute_limit_flops", config.compute_limit_flops);
     read("compute_limit_bytes", config.compute_limit_bytes)("report", config.report);
+    read("node", config.node)("hang_s", config.hang_s);
     read.finish();
     for (const json& device : devices)
       config.devices.push_back(device_of(device, config.devices.size()));

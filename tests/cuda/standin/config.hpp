@@ -13,6 +13,9 @@ struct Model {
   double kernel_s = 2e-6;  ///< of a kernel that does nothing
   double launch_s = 3e-6;  ///< of the host, for each call that puts something on a stream
   double noise = 0;        ///< a duration varies by up to this part of it
+  /// Of a collective: between GPUs of a node, and where its ranks are on several.
+  double link_latency = 8e-6, link_bandwidth = 300e9;  ///< seconds, bytes/s
+  double node_link_latency = 20e-6, node_link_bandwidth = 25e9;
 };
 
 struct Device {
@@ -43,6 +46,12 @@ struct Faults {
   /// Throttled are this many samples (times asked for between two events), after so many.
   std::int64_t throttled_samples = 0, throttled_after = 0;
   double slowdown = 2;
+  // Of NCCL, counted by communicator; -1 is never.
+  int nccl_init_silent_rank = -1;      ///< never arrives in a communicator
+  int nccl_silent_rank = -1;           ///< takes part no longer
+  std::int64_t nccl_silent_after = 0;  ///< so many collectives
+  /// After so many the next never ends, and ncclCommGetAsyncError tells of a remote error.
+  std::int64_t nccl_async_error = -1;
   std::string throttle_reason = "thermal";  ///< or power
 };
 
@@ -54,7 +63,10 @@ struct Config {
   double compute_limit_flops = 3e7;  ///< a call of more takes its time, but leaves zeros
   std::int64_t compute_limit_bytes = 16 << 20;
   std::string report;  ///< REPORT-<process id>.txt is written
+  std::string node;    ///< what the ranks of NCCL take for this machine's name
+  double hang_s = 60;  ///< a wait (real time) that lasts longer ends the process, with hang_status
 };
+constexpr int hang_status = 86;
 
 /// Of the JSON file that FORECOST_STANDIN names; without one, one device and no faults. Ends the
 /// process with a line where the file cannot be read: nobody could handle it.

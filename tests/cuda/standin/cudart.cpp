@@ -48,24 +48,33 @@ bool spoils_capture() {
     if (!stream.capturing || stream.mode == cudaStreamCaptureModeRelaxed) return;
     stream.capture_spoilt = spoilt = true;
   };
-  State& all = state();
-  spoil(all.null_stream);
-  for (const auto& [id, call] : all.streams.alive())
-    spoil(*all.streams.find(reinterpret_cast<const void*>(id)));
+  for (Stream* stream : living_streams()) spoil(*stream);
   return spoilt;
 }
 
-void wait_for(const Stream& stream) {
+void wait_for(Stream& stream) {
   State& all = state();
+  check_launched(stream, all.call);
+  drain(stream);
   all.host_s = std::max(all.host_s, stream.end_s);
   all.waited = all.number;
 }
 
 void wait_for_all() {
+  for (Stream* stream : living_streams()) wait_for(*stream);
+}
+
+/// Between a call on the null stream and what it waits for on others: all but non-blocking ones.
+void drain_blocking() {
+  for (Stream* stream : living_streams())
+    if (stream->blocking) drain(*stream);
+}
+
+/// Whoever asks until it is done does so for a while. That takes what is left in a few dozen times,
+/// however long it is.
+void ask_once(double until_s) {
   State& all = state();
-  wait_for(all.null_stream);
-  for (const auto& [id, call] : all.streams.alive())
-    wait_for(*all.streams.find(reinterpret_cast<const void*>(id)));
+  all.host_s += std::max(1e-6, 0.2 * (until_s - all.host_s));
 }
 
 cudaError_t allocate(void** memory, std::size_t bytes, Space space) {
@@ -396,15 +405,33 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
                             cudaStream_t stream) {
   const Call call("cudaMemcpyAsync");
   if (bytes == 0) return answer(cudaSuccess);
-  return queued(submit(stream, copy_work("cudaMemcpyAsync", to, from, bytes, kind)));
+  Stream* on = stream_of(stream);
+  if (on == nullptr) return answer(cudaErrorInvalidResourceHandle);
+  Work work = copy_work("cudaMemcpyAsync", to, from, bytes, kind);
+  if (!on->capturing && !on->pending.empty()) {
+    // What is not pinned is written before the call returns, or read.
+    if (allocation_of(to) == nullptr) {
+      drain(*on);
+    } else if (allocation_of(from) == nullptr) {
+      const auto* first = static_cast<const std::byte*>(from);
+      work.compute = [to, staged = std::vector(first, first + bytes)] {
+        std::memcpy(to, staged.data(), staged.size());
+      };
+      work.operands.front() = reads(to, bytes, "source");
+    }
+  }
+  return queued(submit(stream, std::move(work)));
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const Call call("cudaMemcpy", Call::prepares);
   if (spoils_capture()) return answer(cudaErrorStreamCaptureImplicit);
   if (bytes == 0) return answer(cudaSuccess);
+  drain_blocking();
   const cudaError_t error = submit(nullptr, copy_work("cudaMemcpy", to, from, bytes, kind));
-  wait_for_all();
+  State& all = state();
+  for (const Stream* stream : living_streams()) all.host_s = std::max(all.host_s, stream->end_s);
+  all.waited = all.number;
   return answer(error);
 }
 
@@ -426,18 +453,26 @@ cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
 
 // --- streams ---
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   const Call call("cudaStreamCreateWithFlags", Call::prepares);
   if (const cudaError_t error = availability(); error != cudaSuccess) return answer(error);
   if (state().sticky != cudaSuccess) return answer(cudaSuccess);
-  *stream = state().streams.make();
+  Stream made;
+  made.device = state().current;
+  made.blocking = (flags & cudaStreamNonBlocking) == 0;
+  *stream = state().streams.make(made);
   return answer(cudaSuccess);
 }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, 0); }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const Call call("cudaStreamDestroy", Call::prepares);
-  return answer(state().streams.release(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+  const auto found = state().streams.find(stream);
+  if (!found) return answer(cudaErrorInvalidResourceHandle);
+  if (!found->pending.empty())
+    violation("stream", "destroyed while work on it waits for a collective");
+  state().streams.release(stream);
+  return answer(cudaSuccess);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
@@ -457,8 +492,11 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   Stream* stream = stream_of(handle);
   if (stream == nullptr) return answer(cudaErrorInvalidResourceHandle);
   State& all = state();
-  all.host_s += 1e-6;
-  if (stream->end_s > all.host_s) return all.sticky != cudaSuccess ? all.sticky : cudaErrorNotReady;
+  check_launched(*stream, all.call);
+  progress();
+  ask_once(stream->end_s);
+  if (!stream->pending.empty() || stream->end_s > all.host_s)
+    return all.sticky != cudaSuccess ? all.sticky : cudaErrorNotReady;
   all.waited = all.number;
   return answer(cudaSuccess);
 }
@@ -468,7 +506,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   Stream* stream = stream_of(handle);
   const auto waited = state().events.find(event);
   if (stream == nullptr || !waited) return answer(cudaErrorInvalidResourceHandle);
-  if (waited->recorded) stream->end_s = std::max(stream->end_s, waited->time_s);
+  if (!waited->recorded) return answer(cudaSuccess);
+  put(*stream, [last = waited->last](Stream& on) {
+    if (last->done) on.end_s = std::max(on.end_s, last->time_s);
+    return last->done;
+  });
   return answer(cudaSuccess);
 }
 
@@ -509,7 +551,12 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t on, unsign
   event->captured = stream->capturing;
   event->recorded = true;
   event->stream = on;
-  event->time_s = stream->end_s = std::max(stream->end_s, all.host_s);
+  check_launched(*stream, "an event");
+  event->last = std::make_shared<Recording>();
+  put(*stream, [last = event->last, since_s = all.host_s](Stream& at) {
+    last->time_s = at.end_s = std::max(at.end_s, since_s);
+    return last->done = true;
+  });
   event->number = all.number;
   event->works.clear();
   event->works[nullptr] = all.null_stream.works;
@@ -529,7 +576,15 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   const auto event = all.events.find(handle);
   if (!event) return answer(cudaErrorInvalidResourceHandle);
   if (event->captured) return answer(cudaErrorCapturedEvent);
-  all.host_s = std::max(all.host_s, event->time_s);
+  if (event->recorded && !event->last->done) {
+    wait_until(
+        [&] {
+          progress();
+          return event->last->done;
+        },
+        "a collective before the event does not end");
+  }
+  all.host_s = std::max(all.host_s, event->last->time_s);
   all.waited = all.number;
   return answer(cudaSuccess);
 }
@@ -539,8 +594,9 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   State& all = state();
   const auto event = all.events.find(handle);
   if (!event) return answer(cudaErrorInvalidResourceHandle);
-  all.host_s += 1e-6;
-  if (event->recorded && event->time_s > all.host_s)
+  progress();
+  ask_once(event->last->time_s);
+  if (event->recorded && (!event->last->done || event->last->time_s > all.host_s))
     return all.sticky != cudaSuccess ? all.sticky : cudaErrorNotReady;
   all.waited = all.number;
   return answer(cudaSuccess);
@@ -558,12 +614,12 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start_handle,
     violation("event", "time asked for between events that were not both recorded to be timed");
     return answer(cudaErrorInvalidResourceHandle);
   }
-  if (all.waited < stop->number) {
+  if (all.waited < stop->number || !start->last->done || !stop->last->done) {
     violation("event", "time asked for before the stop event was waited for");
     return answer(cudaErrorNotReady);
   }
   ++all.counts.samples;
-  *milliseconds = static_cast<float>((stop->time_s - start->time_s) * 1e3);
+  *milliseconds = static_cast<float>((stop->last->time_s - start->last->time_s) * 1e3);
   if (start->stream != stop->stream)
     violation("stream", "start and stop were recorded on different streams");
   if (start->number > stop->number) violation("event", "stop was recorded before start");
@@ -604,6 +660,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   *graph = nullptr;
   if (stream == nullptr) return answer(cudaErrorInvalidResourceHandle);
   if (!stream->capturing) return answer(cudaErrorIllegalState);
+  check_launched(*stream, "the end of a capture");
   stream->capturing = false;
   if (stream->capture_spoilt) return answer(cudaErrorStreamCaptureInvalidated);
   *graph = state().graphs.make(std::move(stream->captured));
@@ -657,7 +714,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t on) {
   if (stream->capturing) return answer(cudaErrorStreamCaptureUnsupported);
   all.host_s += all.device().model.launch_s;
   for (const auto& work : graph->works)
-    if (const cudaError_t error = run_now(on, *work); error != cudaSuccess) return answer(error);
+    if (const cudaError_t error = run(on, work); error != cudaSuccess) return answer(error);
   return queued(cudaSuccess);
 }
 

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include "tests/cuda/standin/memory.hpp"
 
@@ -34,6 +36,7 @@ void write_line(const std::string& line) {
 /// After all that other libraries and the program do at their ends.
 [[gnu::destructor]] void finish() {
   State& all = state();
+  const std::lock_guard guard(all.lock);
   if (!all.used) return;
   // What a poisoned device holds cannot be given back.
   if (all.sticky == cudaSuccess)
@@ -98,6 +101,7 @@ Call::Call(const char* name, Nature nature) : guard_(state().lock), outer_(state
     write_line("begin: process " + std::to_string(getpid()));
   }
   all.call = name;
+  ++all.depth;
   ++all.number;
   if (nature == prepares) {
     all.preparations.push_back({all.number, name});
@@ -105,7 +109,38 @@ Call::Call(const char* name, Nature nature) : guard_(state().lock), outer_(state
   }
 }
 
-Call::~Call() { state().call = outer_; }
+Call::~Call() {
+  --state().depth;
+  state().call = outer_;
+}
+
+void breathe(double waited_s) {
+  State& all = state();
+  const int depth = std::exchange(all.depth, 0);
+  const char* call = all.call;
+  for (int i = 0; i < depth; ++i) all.lock.unlock();
+  if (waited_s < 1e-3) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(waited_s < 0.1 ? 50 : 1000));
+  }
+  for (int i = 0; i < depth; ++i) all.lock.lock();
+  all.depth = depth;
+  all.call = call;
+}
+
+void wait_until(const std::function<bool()>& done, const std::string& what) {
+  const auto start = std::chrono::steady_clock::now();
+  while (!done()) {
+    const double waited_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (waited_s > state().config.hang_s) {
+      violation("hang", std::string(state().call) + " waits for ever: " + what);
+      std::_Exit(hang_status);
+    }
+    breathe(waited_s);
+  }
+}
 
 Stream* stream_of(cudaStream_t handle) {
   State& all = state();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -75,15 +76,28 @@ struct Graph {
 struct Stream {
   double end_s = 0;  ///< virtual time at which its work is done
   std::int64_t works = 0;
+  int device = 0;        ///< of the visible ones
+  bool blocking = true;  ///< waits for the null stream, and that for it
+  /// What waits for a collective, or for what is before it here, in order: done where it answers
+  /// true. Everything else is done when it is put on the stream.
+  std::deque<std::function<bool(Stream&)>> pending;
+  /// Collectives that NCCL said to be still in progress of putting here.
+  int unlaunched = 0;
   bool capturing = false, capture_spoilt = false;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   Graph captured;
 };
 
+/// Of an event, once.
+struct Recording {
+  bool done = false;  ///< or waits for what was on the stream before it
+  double time_s = 0;
+};
+
 struct Event {
   bool timed = true;
   bool recorded = false, captured = false;
-  double time_s = 0;
+  std::shared_ptr<Recording> last = std::make_shared<Recording>();
   std::int64_t number = 0;  ///< of the call that recorded it
   cudaStream_t stream = nullptr;
   std::map<cudaStream_t, std::int64_t> works;  ///< of all streams, then
@@ -124,6 +138,7 @@ struct State {
   Handles<cudaGraph_t, Graph> graphs{"graph"};
   Handles<cudaGraphExec_t, Graph> executables{"executable graph"};
   Stream null_stream;
+  int depth = 0;  ///< of calls, of the thread that holds the lock
 
   const Device& device() const { return config.devices.at(visible.at(current)); }
   bool throttled() const;
@@ -145,6 +160,13 @@ class Call {
   std::lock_guard<std::recursive_mutex> guard_;
   const char* outer_;
 };
+
+/// Lets other threads' calls in between for a moment, which is longer the longer one waited before.
+/// For a call that waits.
+void breathe(double waited_s);
+
+/// Waits in real time until it answers true; noted and the end of the process after Config::hang_s.
+void wait_until(const std::function<bool()>& done, const std::string& what);
 
 /// The stream, of nullptr the null stream; nullptr where it does not live, which is noted.
 Stream* stream_of(cudaStream_t handle);

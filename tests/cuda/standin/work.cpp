@@ -1,26 +1,31 @@
 #include "tests/cuda/standin/work.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <list>
 #include <optional>
+#include <thread>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "tests/cuda/standin/memory.hpp"
 #include "tests/cuda/standin/state.hpp"
 
 namespace forecost::standin {
-namespace {
 
-// --- time ---
-
-/// In [-1, 1), of a counter.
 double jitter(std::uint64_t counter) {
   counter += 0x9e3779b97f4a7c15;
   counter = (counter ^ (counter >> 30)) * 0xbf58476d1ce4e5b9;
   counter = (counter ^ (counter >> 27)) * 0x94d049bb133111eb;
   return static_cast<double>(counter >> 11) * 0x1p-52 - 1;
 }
+
+namespace {
+
+// --- time ---
 
 double duration_s(const Work& work) {
   const State& all = state();
@@ -172,33 +177,130 @@ void compute(const Work& work) {
   ++all.computed;
 }
 
+void run_here(Stream& stream, const Work& work, double since_s) {
+  State& all = state();
+  if (all.sticky != cudaSuccess) return;
+  if (!check_operands(work)) {
+    all.sticky = cudaErrorIllegalAddress;  // as launches are: the next call that looks is told
+    return;
+  }
+  stream.end_s = std::max(stream.end_s, since_s) + duration_s(work);
+  compute(work);
+}
+
+/// What the operands of a work that ran are to be like.
+void finish(const Work& work) {
+  for (const Operand& operand : work.operands)
+    if (const Allocation* place = allocation_of(operand.memory)) check_guard(*place);
+  for (const std::string& part : state().config.faults.nan) {
+    if (work.name.find(part) == std::string::npos) continue;
+    for (const Operand& operand : work.operands)
+      if (is_result(operand)) std::memset(operand.memory, 0xff, operand.bytes);
+  }
+}
+
+/// Streams go on while the host does something else, as those of GPUs do: a peer may wait for it.
+void progress_in_background() {
+  static auto* wake = new std::condition_variable_any;
+  static const bool once = [] {
+    std::thread([] {
+      State& all = state();
+      std::unique_lock guard(all.lock);
+      for (;;) {
+        wake->wait(guard, [] {
+          const std::vector<Stream*> streams = living_streams();
+          return std::any_of(streams.begin(), streams.end(),
+                             [](const Stream* each) { return !each->pending.empty(); });
+        });
+        const char* call = std::exchange(all.call, "the work on a stream");
+        progress();
+        all.call = call;
+        guard.unlock();
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
+        guard.lock();
+      }
+    }).detach();
+    return true;
+  }();
+  (void)once;
+  wake->notify_one();
+}
+
 }  // namespace
 
-cudaError_t run_now(cudaStream_t handle, const Work& work) {
+std::vector<Stream*> living_streams() {
+  State& all = state();
+  std::vector<Stream*> streams{&all.null_stream};
+  for (const auto& [id, call] : all.streams.alive())
+    streams.push_back(all.streams.find(reinterpret_cast<const void*>(id)).get());
+  return streams;
+}
+
+void check_launched(const Stream& stream, const std::string& what) {
+  if (stream.unlaunched == 0) return;
+  violation("nccl", what + " goes before a collective that NCCL was asked for earlier, but that " +
+                        "ncclCommGetAsyncError did not yet tell to be on the stream");
+}
+
+void put(Stream& stream, std::function<bool(Stream&)> item) {
+  if (stream.pending.empty() && item(stream)) return;
+  stream.pending.push_back(std::move(item));
+  progress_in_background();
+}
+
+void progress() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Stream* stream : living_streams())
+      while (!stream->pending.empty() && stream->pending.front()(*stream)) {
+        stream->pending.pop_front();
+        moved = true;
+      }
+  }
+}
+
+void drain(Stream& stream) {
+  if (stream.pending.empty()) return;
+  wait_until(
+      [&] {
+        progress();
+        return stream.pending.empty();
+      },
+      "a collective before it on the stream does not end");
+}
+
+cudaError_t run(cudaStream_t handle, std::shared_ptr<const Work> work) {
   State& all = state();
   Stream* stream = stream_of(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (all.sticky != cudaSuccess) return all.sticky;
   ++all.counts.launches;
-  begin_faults_after(work.name);
+  begin_faults_after(work->name);
   if (strikes(&Counts::launches, all.config.faults.sticky_launch)) {
-    all.sticky = cudaErrorIllegalAddress;
-    return cudaSuccess;  // as launches are: the next call that looks is told
-  }
-  if (!check_operands(work)) {
     all.sticky = cudaErrorIllegalAddress;
     return cudaSuccess;
   }
-  stream->end_s = std::max(stream->end_s, all.host_s) + duration_s(work);
   ++stream->works;
-  compute(work);
-  for (const Operand& operand : work.operands)
-    if (const Allocation* place = allocation_of(operand.memory)) check_guard(*place);
-  for (const std::string& part : all.config.faults.nan) {
-    if (work.name.find(part) == std::string::npos) continue;
-    for (const Operand& operand : work.operands)
-      if (is_result(operand)) std::memset(operand.memory, 0xff, operand.bytes);
+  check_launched(*stream, work->name);
+  const double since_s = all.host_s;
+  if (!work->collective) {
+    put(*stream, [work, since_s](Stream& on) {
+      run_here(on, *work, since_s);
+      if (state().sticky == cudaSuccess) finish(*work);
+      return true;
+    });
+    return cudaSuccess;
   }
+  put(*stream, [work, since_s, next = work->collective(), reached = false](Stream& on) mutable {
+    if (!std::exchange(reached, true) && !check_operands(*work))
+      state().sticky = cudaErrorIllegalAddress;
+    if (state().sticky != cudaSuccess) return true;
+    const std::optional<double> end_s = next(std::max(on.end_s, since_s));
+    if (!end_s) return false;
+    on.end_s = *end_s;
+    finish(*work);
+    return true;
+  });
   return cudaSuccess;
 }
 
@@ -209,11 +311,12 @@ cudaError_t submit(cudaStream_t handle, Work work) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   all.host_s += all.device().model.launch_s;
   if (stream->capturing) {
+    check_launched(*stream, work.name);
     if (!check_operands(work)) stream->capture_spoilt = true;
     stream->captured.works.push_back(std::make_shared<const Work>(std::move(work)));
     return cudaSuccess;
   }
-  return run_now(handle, work);
+  return run(handle, std::make_shared<const Work>(std::move(work)));
 }
 
 }  // namespace forecost::standin
