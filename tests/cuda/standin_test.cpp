@@ -1,4 +1,5 @@
 #include <cublasLt.h>
+#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 #include <gmock/gmock.h>
@@ -16,6 +17,7 @@
 
 #include "tests/cuda/standin/kernels.hpp"
 #include "tests/cuda/standin/memory.hpp"
+#include "tests/cuda/standin/numbers.hpp"
 #include "tests/cuda/standin/report.hpp"
 #include "tests/cuda/standin/state.hpp"
 
@@ -652,6 +654,209 @@ TEST_F(StandinConvolution, TheSameWorkIsComputedOnceForTheSameContents) {
   float corner = 0;
   GOOD(cudaMemcpy(&corner, out_, 4, cudaMemcpyDeviceToHost));
   EXPECT_EQ(corner, 9);
+}
+
+// --- cuBLAS ---
+
+class StandinCublas : public Standin {
+ protected:
+  void SetUp() override {
+    Standin::SetUp();
+    GOOD(cublasCreate(&handle_));
+    GOOD(cublasSetStream(handle_, stream_));
+    workspace_ = allocate(workspace_bytes);
+    GOOD(cublasSetWorkspace(handle_, workspace_, workspace_bytes));
+    a_ = allocate(bytes);
+    b_ = allocate(bytes);
+    c_ = allocate(bytes);
+  }
+  void TearDown() override {
+    state().sticky = cudaSuccess;
+    if (handle_ != nullptr) {
+      GOOD(cublasDestroy(handle_));
+    }
+    for (std::byte* memory : {a_, b_, c_, workspace_}) GOOD(cudaFree(memory));
+    Standin::TearDown();
+  }
+
+  /// Of small integers, which all types hold.
+  static std::vector<float> integers(int seed) {
+    std::vector<float> values(bytes / 4);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>((static_cast<int>(i) * 7 + seed) % 5 - 2);
+    return values;
+  }
+  static void put(std::byte* to, Type type, const std::vector<float>& values) {
+    std::vector<std::byte> elements(values.size() * size_of(type));
+    for (std::size_t i = 0; i < values.size(); ++i) store(type, elements.data(), i, values[i]);
+    GOOD(cudaMemcpy(to, elements.data(), std::min(elements.size(), bytes), cudaMemcpyHostToDevice));
+  }
+  /// 2 x 2 x 2 of ones, in f32.
+  cublasStatus_t simple(int ldc = 2) {
+    return cublasGemmEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, a_, CUDA_R_32F, 2, b_,
+                        CUDA_R_32F, 2, &zero, c_, CUDA_R_32F, ldc, CUBLAS_COMPUTE_32F,
+                        CUBLAS_GEMM_DEFAULT);
+  }
+  void fill_simple() {
+    put(a_, Type::f32, std::vector<float>(bytes / 4, 1));
+    put(b_, Type::f32, std::vector<float>(bytes / 4, 1));
+    put(c_, Type::f32, std::vector<float>(bytes / 4, 9));
+  }
+  float result(std::size_t at) {
+    float value = -1;
+    EXPECT_EQ(cudaMemcpy(&value, c_ + 4 * at, 4, cudaMemcpyDeviceToHost), cudaSuccess);
+    return value;
+  }
+
+  static constexpr std::size_t bytes = 4096, workspace_bytes = 1 << 16;
+  cublasHandle_t handle_ = nullptr;
+  std::byte *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *workspace_ = nullptr;
+};
+
+TEST_F(StandinCublas, ProductsAreThoseOfPlainLoops) {
+  constexpr int m = 3, n = 4, k = 5, batch = 3, ld = 6;
+  constexpr long long stride = 40;
+  const float alpha = 2, beta = -3;
+  struct Types {
+    cudaDataType in, out;
+    Type load, store;
+  };
+  for (const Types& types : {Types{CUDA_R_32F, CUDA_R_32F, Type::f32, Type::f32},
+                             Types{CUDA_R_16F, CUDA_R_16F, Type::f16, Type::f16},
+                             Types{CUDA_R_16F, CUDA_R_32F, Type::f16, Type::f32},
+                             Types{CUDA_R_16BF, CUDA_R_16BF, Type::bf16, Type::bf16},
+                             Types{CUDA_R_16BF, CUDA_R_32F, Type::bf16, Type::f32}}) {
+    for (const cublasOperation_t op_a : {CUBLAS_OP_N, CUBLAS_OP_T}) {
+      for (const cublasOperation_t op_b : {CUBLAS_OP_N, CUBLAS_OP_T}) {
+        const std::vector<float> a = integers(1), b = integers(2), c = integers(3);
+        put(a_, types.load, a);
+        put(b_, types.load, b);
+        put(c_, types.store, c);
+        GOOD(cublasGemmStridedBatchedEx(handle_, op_a, op_b, m, n, k, &alpha, a_, types.in, ld,
+                                        stride, b_, types.in, ld, stride, &beta, c_, types.out, ld,
+                                        stride, batch, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+        std::vector<float> expected = c;
+        for (int i = 0; i < m; ++i)
+          for (int j = 0; j < n; ++j)
+            for (std::size_t s = 0; s < batch; ++s) {
+              const std::size_t at = s * stride;
+              float sum = 0;
+              for (int l = 0; l < k; ++l)
+                sum +=
+                    a[at +
+                      static_cast<std::size_t>(op_a == CUBLAS_OP_N ? l * ld + i : i * ld + l)] *
+                    b[at + static_cast<std::size_t>(op_b == CUBLAS_OP_N ? j * ld + l : l * ld + j)];
+              float& to = expected[at + static_cast<std::size_t>(j * ld + i)];
+              to = alpha * sum + beta * to;
+            }
+        std::vector<std::byte> found(bytes);
+        GOOD(cudaMemcpy(found.data(), c_, bytes, cudaMemcpyDeviceToHost));
+        for (std::size_t i = 0; i < batch * stride; ++i)
+          ASSERT_EQ(load(types.store, found.data(), i), expected[i])
+              << "element " << i << ", " << types.in << " to " << types.out << ", " << op_a << op_b;
+      }
+    }
+  }
+}
+
+TEST_F(StandinCublas, ModesRoundAndAreFaster) {
+  fill_simple();
+  const std::vector<float> fine(4, 1 + 0x1p-9F);  // tf32 holds it, bf16 does not
+  put(a_, Type::f32, std::vector<float>(4, 1 + 0x1p-12F));
+  const auto multiply = [&](cublasComputeType_t compute) {
+    GOOD(cublasGemmEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, a_, CUDA_R_32F, 2, b_,
+                      CUDA_R_32F, 2, &zero, c_, CUDA_R_32F, 2, compute, CUBLAS_GEMM_DEFAULT));
+  };
+  const auto product = [&](cublasComputeType_t compute) {
+    multiply(compute);
+    return result(0);
+  };
+  EXPECT_EQ(product(CUBLAS_COMPUTE_32F), 2 + 0x1p-11F);
+  EXPECT_EQ(product(CUBLAS_COMPUTE_32F_FAST_TF32), 2);
+  GOOD(cublasSetMathMode(handle_, CUBLAS_TF32_TENSOR_OP_MATH));
+  EXPECT_EQ(product(CUBLAS_COMPUTE_32F), 2);
+  EXPECT_EQ(product(CUBLAS_COMPUTE_32F_PEDANTIC), 2 + 0x1p-11F);
+  cublasMath_t mode = CUBLAS_DEFAULT_MATH;
+  GOOD(cublasGetMathMode(handle_, &mode));
+  EXPECT_EQ(mode, CUBLAS_TF32_TENSOR_OP_MATH);
+  put(a_, Type::f32, fine);
+  EXPECT_EQ(product(CUBLAS_COMPUTE_32F_FAST_TF32), 2 + 0x1p-8F);
+  EXPECT_EQ(product(CUBLAS_COMPUTE_32F_FAST_16BF), 2);
+
+  state().config.devices[0].model.f32_flops = 1e6;
+  const double slow = timed([&] { multiply(CUBLAS_COMPUTE_32F_PEDANTIC); });
+  const double fast = timed([&] { multiply(CUBLAS_COMPUTE_32F_FAST_TF32); });
+  EXPECT_GT(slow, fast + 1e-5);
+}
+
+TEST_F(StandinCublas, WhatLiesBetweenTheColumnsOfAResultStays) {
+  fill_simple();
+  GOOD(simple(3));
+  EXPECT_EQ(result(0), 2);
+  EXPECT_EQ(result(2), 9);
+  const float other = 5;
+  GOOD(cudaMemcpy(c_ + 8, &other, 4, cudaMemcpyHostToDevice));
+  GOOD(simple(3));
+  EXPECT_EQ(result(2), 5) << "nor does the same product bring back what lay there before";
+}
+
+TEST_F(StandinCublas, MatricesBeyondTheirMemoryAreCaught) {
+  // The last of a batch begins inside, and ends outside.
+  GOOD(cublasGemmStridedBatchedEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, a_, CUDA_R_32F,
+                                  2, 341, b_, CUDA_R_32F, 2, 4, &zero, c_, CUDA_R_32F, 2, 4, 4,
+                                  CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  expect_only("overrun", "A of cublasGemmStridedBatchedEx");
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorIllegalAddress);
+}
+
+TEST_F(StandinCublas, LeadingDimensionsAndStridesAreChecked) {
+  EXPECT_EQ(simple(1), CUBLAS_STATUS_INVALID_VALUE);
+  expect_only("descriptor", "leading dimension below its rows");
+  EXPECT_EQ(
+      cublasGemmStridedBatchedEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, a_, CUDA_R_32F,
+                                 2, 0, b_, CUDA_R_32F, 2, 0, &zero, c_, CUDA_R_32F, 2, 3, 4,
+                                 CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+      CUBLAS_STATUS_INVALID_VALUE);
+  expect_only("descriptor", "results of a batch overlap");
+  EXPECT_EQ(cublasSetWorkspace(handle_, workspace_ + 8, 256), CUBLAS_STATUS_INVALID_VALUE);
+}
+
+TEST_F(StandinCublas, AllocatingForAWorkspaceIsCaught) {
+  fill_simple();
+  timed([&] { GOOD(simple()); });
+  const auto captured = [&] {
+    GOOD(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    GOOD(simple());
+    cudaGraph_t graph = nullptr;
+    GOOD(cudaStreamEndCapture(stream_, &graph));
+    GOOD(cudaGraphDestroy(graph));
+  };
+  captured();
+  EXPECT_THAT(violations(), IsEmpty());
+  GOOD(cublasSetStream(handle_, stream_));  // takes the workspace back
+  timed([&] { GOOD(simple()); });
+  expect_only("window", "an allocation of cuBLAS");
+  captured();
+  expect_only("workspace", "cublasGemmEx allocates inside a capture");
+}
+
+TEST_F(StandinCublas, TheWorkspaceIsWrittenTo) {
+  fill_simple();
+  GOOD(cudaMemset(workspace_, 0, 4));
+  GOOD(simple());
+  float value = 0;
+  GOOD(cudaMemcpy(&value, workspace_, 4, cudaMemcpyDeviceToHost));
+  EXPECT_TRUE(std::isnan(value));
+}
+
+TEST_F(StandinCublas, HandlesAreWatchedAndProductsCanBeUnsupported) {
+  EXPECT_THAT(leaks(), Contains("cuBLAS handle of cublasCreate_v2 was not released"));
+  state().config.faults.unsupported = {"gemm"};
+  EXPECT_EQ(simple(), CUBLAS_STATUS_NOT_SUPPORTED);
+  GOOD(cublasDestroy(handle_));
+  EXPECT_EQ(simple(), CUBLAS_STATUS_NOT_INITIALIZED);
+  expect_only("handle", "cuBLAS handle that was released");
+  handle_ = nullptr;
 }
 
 // --- configuration and report ---

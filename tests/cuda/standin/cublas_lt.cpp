@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/cuda/standin/memory.hpp"
+#include "tests/cuda/standin/gemm.hpp"
 #include "tests/cuda/standin/numbers.hpp"
 #include "tests/cuda/standin/state.hpp"
 #include "tests/cuda/standin/work.hpp"
@@ -12,21 +12,6 @@
 
 namespace forecost::standin {
 namespace {
-
-struct Layout {
-  cudaDataType_t type = CUDA_R_32F;
-  std::int64_t rows = 0, columns = 0, leading = 0, batch_stride = 0;
-  std::int32_t batch = 1, order = CUBLASLT_ORDER_COL;
-};
-
-struct Product {
-  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-  cudaDataType_t scale = CUDA_R_32F;
-  std::int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
-  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
-  std::int32_t bias_type = -1;
-};
 
 struct Preference {
   std::uint64_t most_workspace_bytes = 0;
@@ -41,32 +26,6 @@ struct Tables {
 Tables& tables() {
   static auto* all = new Tables;
   return *all;
-}
-
-Type type_of(cudaDataType_t type) {
-  switch (type) {
-    case CUDA_R_32F:
-      return Type::f32;
-    case CUDA_R_16F:
-      return Type::f16;
-    case CUDA_R_16BF:
-      return Type::bf16;
-    case CUDA_R_64F:
-      return Type::f64;
-    default:
-      return Type::none;
-  }
-}
-
-cublasStatus_t status_of(cudaError_t error) {
-  if (error == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
-  answer(error);
-  return CUBLAS_STATUS_EXECUTION_FAILED;
-}
-
-cublasStatus_t inconsistent(const std::string& words) {
-  violation("descriptor", std::string(state().call) + ": " + words);
-  return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 /// In the order of the heuristic.
@@ -89,38 +48,6 @@ const Algorithm* algorithm_of(const cublasLtMatmulAlgo_t& opaque) {
   return index < std::size(algorithms) ? &algorithms[index] : nullptr;
 }
 
-/// D of m x n, of matrices in column-major order.
-struct Problem {
-  Product product;
-  Layout a, b, c, d;
-  std::int64_t m = 0, n = 0, k = 0;
-  bool tensor_cores() const {
-    return a.type != CUDA_R_32F || product.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ||
-           product.compute == CUBLAS_COMPUTE_32F_FAST_16F ||
-           product.compute == CUBLAS_COMPUTE_32F_FAST_16BF;
-  }
-  bool has_bias() const { return (product.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
-  bool has_relu() const { return (product.epilogue & CUBLASLT_EPILOGUE_RELU) != 0; }
-  double flops() const {
-    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * d.batch;
-  }
-  std::uint64_t key() const {
-    std::uint64_t key = 1469598103934665603;
-    for (const std::int64_t value :
-         {m, n, k, std::int64_t{a.type}, std::int64_t{product.compute},
-          std::int64_t{product.transpose_a}, std::int64_t{product.transpose_b},
-          std::int64_t{product.epilogue}, std::int64_t{d.batch}, a.leading, b.leading, d.leading})
-      key = (key ^ static_cast<std::uint64_t>(value)) * 1099511628211;
-    return key;
-  }
-};
-
-std::size_t bytes_of(const Layout& layout) {
-  const std::int64_t one = (layout.columns - 1) * layout.leading + layout.rows;
-  return static_cast<std::size_t>((layout.batch - 1) * layout.batch_stride + one) *
-         size_of(type_of(layout.type));
-}
-
 cublasStatus_t make_problem(cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a,
                             cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                             cublasLtMatrixLayout_t d, Problem& problem) {
@@ -133,29 +60,8 @@ cublasStatus_t make_problem(cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t
   problem.b = *lb;
   problem.c = *lc;
   problem.d = *ld;
-  for (const Layout* layout : {la.get(), lb.get(), lc.get(), ld.get()}) {
-    if (layout->order != CUBLASLT_ORDER_COL) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (type_of(layout->type) == Type::none) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (layout->rows < 1 || layout->columns < 1 || layout->leading < layout->rows)
-      return inconsistent("a matrix without elements, or a leading dimension below its rows");
-    if (layout->batch != ld->batch) return inconsistent("batches differ");
-    if (layout->batch > 1 &&
-        layout->batch_stride < (layout->columns - 1) * layout->leading + layout->rows &&
-        layout == ld.get())
-      return inconsistent("results of a batch overlap");
-  }
-  const bool ta = p->transpose_a != CUBLAS_OP_N, tb = p->transpose_b != CUBLAS_OP_N;
-  problem.m = ld->rows;
-  problem.n = ld->columns;
-  problem.k = ta ? la->rows : la->columns;
-  if ((ta ? la->columns : la->rows) != problem.m || (tb ? lb->rows : lb->columns) != problem.n ||
-      (tb ? lb->columns : lb->rows) != problem.k || lc->rows != ld->rows ||
-      lc->columns != ld->columns)
-    return inconsistent("the shapes of A, B, C and D do not agree");
-  if (la->type != lb->type || lc->type != ld->type) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (p->scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (la->type != CUDA_R_32F && p->compute != CUBLAS_COMPUTE_32F)
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (const cublasStatus_t status = complete(problem); status != CUBLAS_STATUS_SUCCESS)
+    return status;
   switch (p->epilogue) {
     case CUBLASLT_EPILOGUE_DEFAULT:
     case CUBLASLT_EPILOGUE_RELU:
@@ -165,58 +71,7 @@ cublasStatus_t make_problem(cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  return unsupported("gemm") ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
-}
-
-/// Dense, column-major, with the transposition done: rows x columns of each matrix of the batch.
-std::vector<float> load_matrices(const Layout& layout, bool transposed, const void* memory) {
-  const std::int64_t rows = transposed ? layout.columns : layout.rows,
-                     columns = transposed ? layout.rows : layout.columns;
-  std::vector<float> values(static_cast<std::size_t>(rows * columns * layout.batch));
-  std::size_t at = 0;
-  for (std::int64_t batch = 0; batch < layout.batch; ++batch)
-    for (std::int64_t j = 0; j < columns; ++j)
-      for (std::int64_t i = 0; i < rows; ++i)
-        values[at++] = load(type_of(layout.type), memory,
-                            static_cast<std::size_t>(
-                                batch * layout.batch_stride +
-                                (transposed ? i * layout.leading + j : j * layout.leading + i)));
-  return values;
-}
-
-void compute(const Problem& p, double alpha, const void* a, const void* b, double beta,
-             const void* c, void* d) {
-  // A with k running fastest, B too.
-  std::vector<float> left = load_matrices(p.a, p.product.transpose_a == CUBLAS_OP_N, a);
-  std::vector<float> right = load_matrices(p.b, p.product.transpose_b != CUBLAS_OP_N, b);
-  if (p.a.type == CUDA_R_32F && p.tensor_cores()) {
-    round_to_tf32(left);
-    round_to_tf32(right);
-  }
-  const Type type = type_of(p.d.type);
-  const Type bias_type =
-      p.product.bias_type < 0 ? type : type_of(static_cast<cudaDataType_t>(p.product.bias_type));
-  for (std::int64_t batch = 0; batch < p.d.batch; ++batch)
-    for (std::int64_t j = 0; j < p.n; ++j)
-      for (std::int64_t i = 0; i < p.m; ++i) {
-        const float* x = &left[static_cast<std::size_t>((batch * p.m + i) * p.k)];
-        const float* y = &right[static_cast<std::size_t>((batch * p.n + j) * p.k)];
-        // Four sums, so that the compiler can keep them apart.
-        double sums[4] = {};
-        std::int64_t k = 0;
-        for (; k + 4 <= p.k; k += 4)
-          for (int l = 0; l < 4; ++l) sums[l] += static_cast<double>(x[k + l]) * y[k + l];
-        for (; k < p.k; ++k) sums[0] += static_cast<double>(x[k]) * y[k];
-        double value = alpha * (sums[0] + sums[1] + (sums[2] + sums[3]));
-        if (beta != 0)
-          value +=
-              beta * load(type, c,
-                          static_cast<std::size_t>(batch * p.c.batch_stride + j * p.c.leading + i));
-        if (p.has_bias()) value += load(bias_type, p.product.bias, static_cast<std::size_t>(i));
-        if (p.has_relu()) value = std::max(value, 0.0);
-        store(type, d, static_cast<std::size_t>(batch * p.d.batch_stride + j * p.d.leading + i),
-              value);
-      }
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 template <class Value>
@@ -468,30 +323,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   }
   const double alpha = *static_cast<const float*>(alpha_at),
                beta = *static_cast<const float*>(beta_at);
-  Work work;
-  work.name = "cublasLtMatmul";
-  work.operands = {
-      reads(a, bytes_of(problem.a), "A"),
-      reads(b, bytes_of(problem.b), "B"),
-      {d, bytes_of(problem.d), beta != 0 && c == d ? Access::update : Access::write, "D"}};
-  if (beta != 0 && c != d) work.operands.push_back(reads(c, bytes_of(problem.c), "C"));
-  if (problem.has_bias())
-    work.operands.push_back(
-        reads(problem.product.bias,
-              static_cast<std::size_t>(problem.m) *
-                  size_of(problem.product.bias_type < 0
-                              ? type_of(problem.d.type)
-                              : type_of(static_cast<cudaDataType_t>(problem.product.bias_type))),
-              "bias"));
+  Work work = product_work("cublasLtMatmul", problem, {alpha, a, b, beta, c, d});
   if (workspace_bytes > 0) work.operands.push_back(scratch(workspace, workspace_bytes));
-  work.flops = problem.flops() * algorithm->work;
-  work.rate = !problem.tensor_cores()        ? Rate::f32
-              : problem.a.type == CUDA_R_32F ? Rate::tf32
-                                             : Rate::f16;
-  work.parameters =
-      std::to_string(problem.key()) + ";" + std::to_string(alpha) + ";" + std::to_string(beta);
-  work.memorable = true;
-  work.compute = [=] { compute(problem, alpha, a, b, beta, c, d); };
+  work.flops *= algorithm->work;
   return status_of(submit(stream, std::move(work)));
 }
 

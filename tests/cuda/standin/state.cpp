@@ -103,10 +103,13 @@ Call::Call(const char* name, Nature nature) : guard_(state().lock), outer_(state
   all.call = name;
   ++all.depth;
   ++all.number;
-  if (nature == prepares) {
-    all.preparations.push_back({all.number, name});
-    if (all.preparations.size() > most_preparations) all.preparations.pop_front();
-  }
+  if (nature == prepares) standin::prepares(name);
+}
+
+void prepares(const char* what) {
+  State& all = state();
+  all.preparations.push_back({all.number, what});
+  if (all.preparations.size() > most_preparations) all.preparations.pop_front();
 }
 
 Call::~Call() {

@@ -161,6 +161,9 @@ class Call {
   const char* outer_;
 };
 
+/// Notes what must not be between the start and the stop of a sample.
+void prepares(const char* what);
+
 /// Lets other threads' calls in between for a moment, which is longer the longer one waited before.
 /// For a call that waits.
 void breathe(double waited_s);
