@@ -319,6 +319,24 @@ TEST(StandinNccl, ACollectiveIsPendingUntilAllHaveCome) {
   });
 }
 
+TEST(StandinNccl, CopiesBehindACollectiveKeepWhatTheyWereGiven) {
+  expect_clean(2, [](Rank& my) {
+    my.join();
+    if (my.rank == 1) my.board.wait_for(1);
+    GOOD(my.sum());
+    float from = 7, to = -1;
+    GOOD(cudaMemcpyAsync(my.memory, &from, 4, cudaMemcpyHostToDevice, my.stream));
+    from = 8;  // it was copied on the way
+    EXPECT_EQ(my.value(1), my.rank == 0 ? 1 : 3);
+    my.board.step = 1;
+    // As it is not pinned, the call waits for the collective.
+    GOOD(cudaMemcpyAsync(&to, my.memory + 1, 4, cudaMemcpyDeviceToHost, my.stream));
+    EXPECT_EQ(to, 3);
+    EXPECT_EQ(my.value(0), 7);
+    my.leave();
+  });
+}
+
 TEST(StandinNccl, ARankThatDoesSomethingElseHoldsUpNobody) {
   expect_clean(2, [](Rank& my) {
     my.join();
@@ -423,6 +441,7 @@ TEST(StandinNccl, WithoutBlockingItIsInProgressUntilAllHaveCome) {
     }
     EXPECT_EQ(my.settled(), ncclSuccess);
     EXPECT_EQ(my.sum(), ncclInProgress);
+    EXPECT_EQ(my.asked(), ncclInProgress);
     EXPECT_EQ(my.settled(), ncclSuccess);
     GOOD(cudaStreamSynchronize(my.stream));
     EXPECT_EQ(my.value(), 3);
