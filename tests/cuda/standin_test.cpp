@@ -679,11 +679,11 @@ class StandinCublas : public Standin {
     Standin::TearDown();
   }
 
-  /// Of small integers, which all types hold.
+  /// Small enough for results that all types hold, and without a period that hides a wrong place.
   static std::vector<float> integers(int seed) {
     std::vector<float> values(bytes / 4);
     for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<float>((static_cast<int>(i) * 7 + seed) % 5 - 2);
+      values[i] = static_cast<float>(((static_cast<int>(i) + seed) * static_cast<int>(i)) % 7 - 3);
     return values;
   }
   static void put(std::byte* to, Type type, const std::vector<float>& values) {
