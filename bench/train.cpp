@@ -76,8 +76,16 @@ int main(int argc, char** argv) {
     const std::int64_t rows = 8 * batch;  // an epoch of 8 steps
     const Floats x = normal(static_cast<std::size_t>(rows * inputs)),
                  y = normal(static_cast<std::size_t>(rows));
-    EnsembleTrainer trainer(recipe, shape, x, y, 1 << 30, batch, 1, Sharing::fast, gemm,
-                            *collective);
+    EnsembleTrainer trainer({.recipe = recipe,
+                             .shape = shape,
+                             .x = x,
+                             .y = y,
+                             .epochs = 1 << 30,
+                             .batch = batch,
+                             .seed = 1,
+                             .sharing = Sharing::fast,
+                             .members = {0}},
+                            make_cpu_engine, *collective);
     // All ranks run the same number of epochs: the sums inside are collective.
     double best = 1e30;
     for (int epoch = 0;

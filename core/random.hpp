@@ -5,15 +5,23 @@
 #include <numbers>
 #include <utility>
 
+#include "core/host_device.hpp"
+
 namespace forecost {
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 /// generators", 2014): a good 64-bit hash of a counter.
-constexpr std::uint64_t mix64(std::uint64_t x) {
+FORECOST_HOST_DEVICE constexpr std::uint64_t mix64(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15ULL;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
   return x ^ (x >> 31);
+}
+
+/// The draw number `index`, from 0, of Random(seed, stream).
+FORECOST_HOST_DEVICE constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream,
+                                                         std::uint64_t index) {
+  return mix64((mix64(seed) ^ mix64(~stream)) + index);
 }
 
 /// A number in [0, 1) from the upper 53 bits.

@@ -1,10 +1,9 @@
 #include "train/gradient.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
-#include "core/random.hpp"
+#include "train/training_rules.hpp"
 
 namespace forecost {
 
@@ -17,17 +16,14 @@ std::int64_t widest(const MlpShape& shape) {
   return width;
 }
 
-/// Scales what is kept, so that the expectation stays; the same call on the gradient is its
-/// backward.
+/// The same call on the gradient is its backward.
 void apply_dropout(const Dropout& dropout, std::span<const std::uint32_t> rows, std::int64_t width,
                    float* values) {
-  const auto threshold = static_cast<std::uint64_t>(dropout.rate * 0x1p32);
-  const auto kept = static_cast<float>(1 / (1 - dropout.rate));
+  const DropoutRule rule(dropout.rate);
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    Random random(dropout.seed, rows[r]);
     float* row = values + static_cast<std::int64_t>(r) * width;
     for (std::int64_t c = 0; c < width; ++c) {
-      row[c] *= (random.bits() >> 32) < threshold ? 0 : kept;
+      row[c] *= rule.factor(dropout.seed, rows[r], static_cast<std::uint64_t>(c));
     }
   }
 }
@@ -39,9 +35,8 @@ void sum_columns(const float* values, std::int64_t rows, std::int64_t width, flo
   }
 }
 
-/// The gradient through a ReLU whose output is known.
 void rectify_gradient(const float* output, std::int64_t count, float* gradient) {
-  for (std::int64_t i = 0; i < count; ++i) gradient[i] = output[i] > 0 ? gradient[i] : 0;
+  for (std::int64_t i = 0; i < count; ++i) gradient[i] = rectified_gradient(output[i], gradient[i]);
 }
 
 }  // namespace
@@ -80,18 +75,9 @@ double mlp_gradient(const Gemm& gemm, const MlpShape& shape, const Recipe& recip
   const auto delta_limit = static_cast<float>(recipe.huber_delta);
   for (std::int64_t r = 0; r < n; ++r) {
     float& out = w.output[static_cast<std::size_t>(r)];
-    const float error = out - w.y[static_cast<std::size_t>(r)];
-    float slope = 0;
-    if (recipe.loss == Loss::squared) {
-      loss += static_cast<double>(error) * static_cast<double>(error);
-      slope = 2 * error;
-    } else {
-      const float size = std::fabs(error);
-      loss += static_cast<double>(size < delta_limit ? error * error / (2 * delta_limit)
-                                                     : size - delta_limit / 2);
-      slope = std::clamp(error / delta_limit, -1.0F, 1.0F);
-    }
-    out = slope * static_cast<float>(scale);
+    const RowLoss row = row_loss(recipe.loss, delta_limit, out - w.y[static_cast<std::size_t>(r)]);
+    loss += row.value;
+    out = row.slope * static_cast<float>(scale);
   }
 
   // The linear output: its weights' gradient is a sum of rows, its input's an outer product.

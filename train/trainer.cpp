@@ -207,9 +207,19 @@ std::optional<Model> train_model(const Dataset& data, const TrainOptions& option
     const auto rows = static_cast<std::int64_t>(parts[p].y.size());
     const std::int64_t batch =
         std::min(rows, options.batch > 0 ? options.batch : recipe.batch_for(rows));
-    trainers.emplace_back(recipe, parts[p].model.shape, parts[p].x, parts[p].y,
-                          options.epochs > 0 ? options.epochs : recipe.epochs_for(rows), batch,
-                          options.seed + p, options.sharing, best_gemm(), collective);
+    std::vector<int> members(static_cast<std::size_t>(recipe.members));
+    std::iota(members.begin(), members.end(), 0);
+    trainers.emplace_back(
+        EnsembleTask{.recipe = recipe,
+                     .shape = parts[p].model.shape,
+                     .x = parts[p].x,
+                     .y = parts[p].y,
+                     .epochs = options.epochs > 0 ? options.epochs : recipe.epochs_for(rows),
+                     .batch = batch,
+                     .seed = options.seed + p,
+                     .sharing = options.sharing,
+                     .members = std::move(members)},
+        options.engine, collective);
     epochs += trainers.back().epochs();
   }
 
@@ -233,8 +243,8 @@ std::optional<Model> train_model(const Dataset& data, const TrainOptions& option
     if (const auto found = checkpoint.parts.find(name); found != checkpoint.parts.end()) {
       trainer.restore(found->second);
     }
-    done += trainer.state().epoch;
-    while (trainer.state().epoch < trainer.epochs()) {
+    done += trainer.epoch();
+    while (trainer.epoch() < trainer.epochs()) {
       const double loss = trainer.run_epoch();
       ++done;
       watch({done, epochs, name, loss});
@@ -250,7 +260,11 @@ std::optional<Model> train_model(const Dataset& data, const TrainOptions& option
       if (stop[0] > 0) return std::nullopt;
     }
     checkpoint.parts[name] = trainer.state();
-    for (int m = 0; m < recipe.members; ++m) parts[p].model.members.push_back(trainer.member(m));
+    const Floats& parameters = checkpoint.parts[name].parameters;
+    const auto size = static_cast<std::ptrdiff_t>(parts[p].model.shape.size());
+    for (auto member = parameters.begin(); member != parameters.end(); member += size) {
+      parts[p].model.members.emplace_back(member, member + size);
+    }
     model.parts.push_back(parts[p].model);
   }
   save();

@@ -23,6 +23,7 @@ struct TrainOptions {
   std::filesystem::path checkpoint_directory;  ///< empty: none
   double checkpoint_interval_s = 10;
   bool resume = false;
+  EngineFactory engine = make_cpu_engine;
 };
 
 struct TrainProgress {
