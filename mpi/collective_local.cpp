@@ -1,6 +1,13 @@
+#include <fmt/format.h>
+
 #include "mpi/collective.hpp"
 
 namespace forecost {
+
+RankLost::RankLost(const std::string& operation, int ranks, double waited_s)
+    : Error(ExitCode::internal,
+            fmt::format("{} over {} ranks: waited {:.3g} s, another rank is presumed dead",
+                        operation, ranks, waited_s)) {}
 
 namespace {
 
