@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "core/digest.hpp"
 #include "core/error.hpp"
 #include "core/file.hpp"
-#include "core/hash.hpp"
-#include "core/digest.hpp"
 #include "data/h5/h5.hpp"
 
 namespace forecost {
@@ -14,53 +13,57 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path file_of(const fs::path& directory) { return directory / "checkpoint.h5"; }
+constexpr const char* schema = "forecost-checkpoint";
 
 Floats to_floats(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
 }  // namespace
 
-void save_checkpoint(const Checkpoint& checkpoint, const fs::path& directory) {
+void save_checkpoint(const EnsembleState& network, const std::string& identity,
+                     const fs::path& file) {
   std::error_code error;
-  fs::create_directories(directory, error);
+  fs::create_directories(file.parent_path(), error);
   if (error) {
     throw EnvironmentError(
-        fmt::format("{}: cannot be created: {}", directory.string(), error.message()));
+        fmt::format("{}: cannot be created: {}", file.parent_path().string(), error.message()));
   }
-  h5::File file = h5::File::create(file_of(directory).string());
-  file.set_attribute("schema", "forecost-checkpoint");
-  file.set_attribute("identity", checkpoint.identity);
-  for (const auto& [name, state] : checkpoint.parts) {
-    h5::Group group = file.create_group(name);
-    group.set_attribute("epoch", state.epoch);
-    group.set_attribute("step", state.step);
-    group.write("parameters", std::span<const float>(state.parameters));
-    group.write("first_moment", std::span<const float>(state.first_moment));
-    group.write("second_moment", std::span<const float>(state.second_moment));
-  }
-  replace_with_digest(file_of(directory), file.bytes());
+  h5::File h5 = h5::File::create(file.string());
+  h5.set_attribute("schema", schema);
+  h5.set_attribute("identity", identity);
+  h5.set_attribute("epoch", network.epoch);
+  h5.set_attribute("step", network.step);
+  h5.write("parameters", std::span<const float>(network.parameters));
+  h5.write("first_moment", std::span<const float>(network.first_moment));
+  h5.write("second_moment", std::span<const float>(network.second_moment));
+  replace_with_digest(file, h5.bytes());
 }
 
-std::optional<Checkpoint> load_checkpoint(const fs::path& directory, const std::string& identity) {
-  const fs::path path = file_of(directory);
-  if (!fs::exists(path)) return std::nullopt;
-  const h5::File file = h5::File::of_bytes(read_verified(path), path.string());
-  Checkpoint checkpoint{.identity = file.string_attribute("identity")};
-  if (checkpoint.identity != identity) {
+std::optional<EnsembleState> load_checkpoint(const std::string& identity, const fs::path& file) {
+  if (!fs::exists(file)) return std::nullopt;
+  const h5::File h5 = h5::File::of_bytes(read_verified(file), file.string());
+  const std::string found = h5.string_attribute("identity");
+  if (found != identity) {
     throw DataError(
         fmt::format("{}: is of another training: it has {}, asked for is {}; give another "
                     "--checkpoint directory",
-                    path.string(), checkpoint.identity, identity));
+                    file.string(), found, identity));
   }
-  for (const auto& name : file.groups()) {
-    const h5::Group group = file.group(name);
-    checkpoint.parts[name] = {.parameters = to_floats(group.read<float>("parameters")),
-                              .first_moment = to_floats(group.read<float>("first_moment")),
-                              .second_moment = to_floats(group.read<float>("second_moment")),
-                              .epoch = group.int_attribute("epoch"),
-                              .step = group.int_attribute("step")};
+  return EnsembleState{.parameters = to_floats(h5.read<float>("parameters")),
+                       .first_moment = to_floats(h5.read<float>("first_moment")),
+                       .second_moment = to_floats(h5.read<float>("second_moment")),
+                       .epoch = h5.int_attribute("epoch"),
+                       .step = h5.int_attribute("step")};
+}
+
+void remove_checkpoint(const fs::path& file) {
+  for (const fs::path& each : {file, fs::path(file.string() + ".sha256")}) {
+    std::error_code error;
+    fs::remove(each, error);
+    if (error) {
+      throw EnvironmentError(
+          fmt::format("{}: cannot be deleted: {}", each.string(), error.message()));
+    }
   }
-  return checkpoint;
 }
 
 }  // namespace forecost

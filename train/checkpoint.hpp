@@ -1,24 +1,25 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <optional>
+#include <span>
 #include <string>
 
-#include "train/ensemble_trainer.hpp"
+#include "train/step_engine.hpp"
 
 namespace forecost {
 
-/// The states of all parts of a model in training, by the name of their schema.
-struct Checkpoint {
-  std::string identity;  ///< of data, options and seed: a checkpoint continues nothing else
-  std::map<std::string, EnsembleState> parts;
-};
+// A checkpoint is a directory with one file for each network: whoever trains a network writes its
+// file, so that a training can go on with another number of ranks or groups.
 
-/// DIR/checkpoint.h5 and its digest, replaced atomically. Throws EnvironmentError.
-void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& directory);
+/// Replaces the file and its digest atomically; its folder is created. `identity` is that of data,
+/// options and seed. Throws EnvironmentError.
+void save_checkpoint(const EnsembleState& network, const std::string& identity,
+                     const std::filesystem::path& file);
 /// nullopt if there is none. Throws DataError if it is corrupt or of another identity.
-std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& directory,
-                                          const std::string& identity);
+std::optional<EnsembleState> load_checkpoint(const std::string& identity,
+                                             const std::filesystem::path& file);
+/// Deletes the file and its digest, if they are there. Throws EnvironmentError.
+void remove_checkpoint(const std::filesystem::path& file);
 
 }  // namespace forecost

@@ -1,278 +1,353 @@
 #include "train/trainer.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
-#include <cmath>
+#include <map>
 #include <numeric>
-#include <set>
+#include <sstream>
+#include <tuple>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 
-#include "core/hash.hpp"
-#include "core/random.hpp"
 #include "core/stop.hpp"
 #include "core/units.hpp"
-#include "data/corpus/merge.hpp"
+#include "mpi/agree.hpp"
+#include "mpi/polite_wait.hpp"
+#include "mpi/pulse.hpp"
 #include "train/checkpoint.hpp"
-#include "train/gemm.hpp"
+#include "train/deal.hpp"
+#include "train/ensemble_trainer.hpp"
+#include "train/training_plan.hpp"
 
 namespace forecost {
 
 namespace {
 
-/// Below this a network learns nothing that a table would not tell.
-constexpr std::size_t min_rows = 20;
-constexpr double interval_level = 0.9;
-/// Assumed, not measured, until a class is held out: errors of a device that no row is of stay
-/// within a factor of two. docs/model.md says so.
-constexpr double assumed_device_factor = 2;
-
-bool is_held_out(const Example& example, const std::vector<std::string>& classes) {
-  return std::find(classes.begin(), classes.end(), example.query.device->device_class) !=
-         classes.end();
-}
-
-/// Split conformal (Papadopoulos 2002; Lei et al. 2018): the ceil((n + 1) level)-th smallest of n
-/// residuals; the largest one where n is too small for that.
-double conformal_quantile(std::vector<double> residuals) {
-  if (residuals.empty()) return 0;
-  std::sort(residuals.begin(), residuals.end());
-  const double rank = std::ceil(interval_level * static_cast<double>(residuals.size() + 1));
-  return residuals[std::min(static_cast<std::size_t>(rank), residuals.size()) - 1];
-}
-
-/// One ensemble in training: rows, inputs and targets of one schema.
-struct Part {
-  SchemaModel model;
-  std::vector<Example> training, validation;
-  Floats x, y;
+/// One network: what is dealt to the groups.
+struct Unit {
+  std::size_t plan, part;
+  int member;
+  std::filesystem::path checkpoint;  ///< empty: none
+  std::int64_t epoch = 0;            ///< finished, as its checkpoint says
+  int group = 0;
+  Floats parameters;  ///< when it is trained
 };
 
-Part prepare_part(const FeatureSchema& schema, std::vector<Example> training,
-                  std::vector<Example> validation, const Recipe& recipe) {
-  Part part;
-  part.training = std::move(training);
-  part.validation = std::move(validation);
-  part.model.schema = &schema;
-  std::vector<double> values;
-  std::size_t width = 0;
-  Features features;
-  std::vector<double> targets;
-  std::set<std::string> combinations;
-  for (const Example& example : part.training) {
-    features.clear();
-    schema.describe(example.query, features);
-    width = features.values().size();
-    values.insert(values.end(), features.values().begin(), features.values().end());
-    targets.push_back(schema.target(example.query, example.seconds));
-    combinations.insert(combination(example.query.task));
-  }
-  part.model.trained.assign(combinations.begin(), combinations.end());
-  part.model.normaliser = Normaliser::fit(values, width);
-  if (recipe.standardise_target) {
-    const auto n = static_cast<double>(targets.size());
-    const double mean = std::accumulate(targets.begin(), targets.end(), 0.0) / n;
-    double squares = 0;
-    for (const double t : targets) squares += (t - mean) * (t - mean);
-    part.model.target_mean = mean;
-    // Equal times everywhere (a synthetic device) leave nothing to scale.
-    part.model.target_scale = squares > 0 ? std::sqrt(squares / n) : 1;
-  }
-  std::vector<Query> queries;
-  for (const Example& example : part.training) queries.push_back(example.query);
-  part.x = inputs_of(part.model, queries);
-  for (const double t : targets) {
-    part.y.push_back(static_cast<float>((t - part.model.target_mean) / part.model.target_scale));
-  }
-  part.model.shape =
-      MlpShape(static_cast<std::int64_t>(part.model.normaliser.inputs()), recipe.hidden);
-  return part;
-}
-
-/// Half-widths of the intervals, by pass, from rows that trained nothing.
-void calibrate(Model& model, const std::vector<Part>& parts) {
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    SchemaModel& part = model.parts[p];
-    // Rows of a combination that no training row has (one bf16 layer, say) cannot be predicted.
-    std::vector<Example> rows;
-    for (const Example& example :
-         parts[p].validation.empty() ? parts[p].training : parts[p].validation) {
-      if (part.knows(example.query.task)) {
-        rows.push_back(example);
+/// The training of all units: those of this rank's group, and by the pulse what the others do.
+class Training {
+ public:
+  Training(const std::vector<TrainingPlan>& plans, const TrainOptions& options, const World& world,
+           const std::function<void(const TrainProgress&)>& watch)
+      : plans_(plans),
+        options_(options),
+        world_(world),
+        watch_(watch),
+        pulse_(world, std::tuple_size_v<Told>, options.collective_timeout_s) {
+    const int members = recipe_of(options.preset).members;
+    for (std::size_t p = 0; p < plans.size(); ++p) {
+      for (std::size_t i = 0; i < plans[p].parts.size(); ++i) {
+        const TrainingPart& part = plans[p].parts[i];
+        for (int m = 0; m < members; ++m) {
+          Unit unit{.plan = p, .part = i, .member = m};
+          if (!options.checkpoint_directory.empty()) {
+            unit.checkpoint =
+                plans[p].checkpoints / fmt::format("{}-{}.h5", part.model.schema->name, m);
+          }
+          units_.push_back(std::move(unit));
+          epochs_ += part.epochs;
+        }
       }
     }
-    for (const auto pass : EnumNames<Pass>::names) part.layer_halfwidth[std::string(pass)] = 0;
-    std::vector<Query> queries;
-    for (const Example& example : rows) queries.push_back(example.query);
-    const auto predictions = model.predict(queries);
-    std::map<std::string, std::vector<double>> by_pass;
-    std::vector<double> all;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const double residual = std::fabs(std::log(rows[i].seconds / predictions[i].seconds));
-      by_pass[std::string(name_of(rows[i].query.task.pass))].push_back(residual);
-      all.push_back(residual);
-    }
-    constexpr std::size_t enough = 9;  // the fewest residuals of which the largest is a 90 % bound
-    for (auto& [pass, halfwidth] : part.layer_halfwidth) {
-      const auto& own = by_pass[pass];
-      halfwidth = conformal_quantile(own.size() >= enough ? own : all);
-    }
+    form_groups();
   }
-}
 
-std::string identity_of(const Dataset& data, const TrainOptions& options) {
-  std::string text;
-  for (const Example& example : data.examples) {
-    text += fmt::format("{} {} {}\n", task_text(example.query.task), example.query.device->id(),
-                        example.seconds);
+  /// False if it was stopped. All ranks return the same, at about the same time.
+  bool run() {
+    find_checkpoints();
+    deal_units();
+    News own;
+    for (const auto& job : jobs()) {
+      if (!train(job, own)) break;
+    }
+    return wait_for_others(own);
   }
-  return fmt::format("preset {}, seed {}, {}, epochs {}, batch {}, held out [{}], rows {}",
-                     options.preset, options.seed,
-                     options.sharing == Sharing::fast ? "fast" : "deterministic", options.epochs,
-                     options.batch, fmt::join(options.holdout_classes, " "), short_id(text));
+
+  /// Parameters of every unit, on every rank.
+  const std::vector<Unit>& gather() {
+    const auto all = make_collective(world_, options_.collective_timeout_s);
+    for (Unit& unit : units_) {
+      unit.parameters.resize(part_of(unit).model.shape.size());
+      all->broadcast(unit.parameters, unit.group * ranks_per_group_);
+    }
+    return units_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// What a rank tells the others: 0 or 1, but for `done`.
+  struct News {
+    double stop = 0;         ///< a stop was asked for
+    double ended = 0;        ///< its group has nothing left to do, or was stopped
+    double interrupted = 0;  ///< the latter
+    double done = 0;         ///< epochs of its group, told by the first rank of it
+  };
+  using Told = std::array<double, sizeof(News) / sizeof(double)>;
+
+  const TrainingPart& part_of(const Unit& unit) const { return plans_[unit.plan].parts[unit.part]; }
+
+  void form_groups() {
+    const int ranks = world_.size(), asked = options_.ranks_per_model;
+    if (asked > 0 && ranks % asked != 0) {
+      throw AgreedError(ExitCode::usage,
+                        fmt::format("--ranks-per-model {}: expected a divisor of the {}", asked,
+                                    format_counted(ranks, "rank")));
+    }
+    ranks_per_group_ =
+        asked > 0 ? asked : default_ranks_per_model(ranks, static_cast<int>(units_.size()));
+    groups_ = ranks / ranks_per_group_;
+    std::vector<int> own(static_cast<std::size_t>(ranks_per_group_));
+    std::iota(own.begin(), own.end(), group() * ranks_per_group_);
+    collective_ = make_collective(world_, own, options_.collective_timeout_s);
+    if (world_.rank() == 0 && ranks > 1) {
+      spdlog::info("{} of {} train {} side by side", format_counted(groups_, "group"),
+                   format_counted(ranks_per_group_, "rank"),
+                   format_counted(units_.size(), "network"));
+    }
+  }
+  int group() const { return world_.rank() / ranks_per_group_; }
+  bool leads() const { return collective_->rank() == 0; }
+
+  /// How far each unit is, as rank 0 finds it: other ranks may see a file later. A training that
+  /// begins anew deletes what lies there.
+  void find_checkpoints() {
+    if (options_.checkpoint_directory.empty()) return;
+    std::string found;
+    agree(world_, [&] {
+      if (world_.rank() != 0) return;
+      const auto old = options_.checkpoint_directory / "checkpoint.h5";
+      if (options_.resume && std::filesystem::exists(old)) {
+        throw DataError(
+            fmt::format("{}: is of an earlier version, which kept all networks in one file: train "
+                        "without --resume, in another --checkpoint directory",
+                        old.string()));
+      }
+      for (Unit& unit : units_) {
+        std::int64_t epoch = 0;
+        if (!options_.resume) {
+          remove_checkpoint(unit.checkpoint);
+        } else if (const auto state = load(unit)) {
+          epoch = state->epoch;
+        }
+        found += fmt::format("{} ", epoch);
+      }
+    });
+    std::istringstream epochs(world_.broadcast(found));
+    for (Unit& unit : units_) epochs >> unit.epoch;
+  }
+
+  std::optional<EnsembleState> load(const Unit& unit) const {
+    return load_checkpoint(plans_[unit.plan].identity, unit.checkpoint);
+  }
+
+  void deal_units() {
+    std::vector<double> costs;
+    for (const Unit& unit : units_) {
+      const TrainingPart& part = part_of(unit);
+      costs.push_back(static_cast<double>(part.epochs - unit.epoch) *
+                      static_cast<double>(part.y.size()) * part.model.shape.macs());
+      begun_ += unit.epoch;
+    }
+    const auto group_of = deal(costs, groups_);
+    for (std::size_t u = 0; u < units_.size(); ++u) units_[u].group = group_of[u];
+  }
+
+  /// The units of this rank's group: those of one part that are equally far go side by side.
+  std::vector<std::vector<Unit*>> jobs() {
+    std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::vector<Unit*>> jobs;
+    for (Unit& unit : units_) {
+      if (unit.group == group()) jobs[{unit.plan, unit.part, unit.epoch}].push_back(&unit);
+    }
+    std::vector<std::vector<Unit*>> list;
+    for (auto& [key, job] : jobs) list.push_back(std::move(job));
+    return list;
+  }
+
+  /// False if it was stopped before its end.
+  bool train(const std::vector<Unit*>& job, News& own) {
+    const TrainingPart& part = part_of(*job.front());
+    const Floats x = part.x();
+    EnsembleTask task{.recipe = recipe_of(options_.preset),
+                      .shape = part.model.shape,
+                      .x = x,
+                      .y = part.y,
+                      .epochs = part.epochs,
+                      .batch = part.batch,
+                      .seed = part.seed,
+                      .sharing = options_.sharing,
+                      .members = {}};
+    for (const Unit* unit : job) task.members.push_back(unit->member);
+    EnsembleTrainer trainer(task, options_.engine, *collective_);
+    if (job.front()->epoch > 0) trainer.restore(restored(job));
+    const std::string name = plans_[job.front()->plan].title + std::string(part.model.schema->name);
+    Clock::time_point saved = Clock::now();
+    while (trainer.epoch() < trainer.epochs()) {
+      const double loss = trainer.run_epoch();
+      if (leads()) own.done += static_cast<double>(job.size());
+      watch_({done(own), epochs_, name, loss});
+      listen(own);
+      // The ranks of a group must agree on stopping, else one would wait for the other's gradients.
+      collective_->max(std::span(&own.stop, 1));
+      own.interrupted = own.stop;
+      const bool due = std::chrono::duration<double>(Clock::now() - saved).count() >
+                       options_.checkpoint_interval_s;
+      if (leads() && (own.stop > 0 || due)) {
+        save(job, trainer.state());
+        saved = Clock::now();
+      }
+      if (own.stop > 0) return false;
+    }
+    const EnsembleState state = trainer.state();
+    if (leads()) save(job, state);
+    const auto size = static_cast<std::ptrdiff_t>(part.model.shape.size());
+    auto network = state.parameters.begin();
+    for (Unit* unit : job) {
+      unit->parameters.assign(network, network + size);
+      network += size;
+    }
+    return true;
+  }
+
+  EnsembleState restored(const std::vector<Unit*>& job) const {
+    EnsembleState all;
+    for (const Unit* unit : job) {
+      const auto state = load(*unit);
+      if (!state || state->epoch != unit->epoch) {
+        throw EnvironmentError(
+            fmt::format("{}: is another file to rank {} than to rank 0: give a --checkpoint "
+                        "directory that all nodes share",
+                        unit->checkpoint.string(), world_.rank()));
+      }
+      const auto append = [](Floats& to, const Floats& from) {
+        to.insert(to.end(), from.begin(), from.end());
+      };
+      append(all.parameters, state->parameters);
+      append(all.first_moment, state->first_moment);
+      append(all.second_moment, state->second_moment);
+      all.epoch = state->epoch;
+      all.step = state->step;
+    }
+    return all;
+  }
+
+  void save(const std::vector<Unit*>& job, const EnsembleState& state) const {
+    if (options_.checkpoint_directory.empty()) return;
+    const std::size_t size = part_of(*job.front()).model.shape.size();
+    for (std::size_t i = 0; i < job.size(); ++i) {
+      const auto own = [&](const Floats& all) {
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i * size);
+        return Floats(begin, begin + static_cast<std::ptrdiff_t>(size));
+      };
+      save_checkpoint({.parameters = own(state.parameters),
+                       .first_moment = own(state.first_moment),
+                       .second_moment = own(state.second_moment),
+                       .epoch = state.epoch,
+                       .step = state.step},
+                      plans_[job[i]->plan].identity, job[i]->checkpoint);
+    }
+  }
+
+  /// Tells the others, and hears of them; true when they told something new.
+  bool listen(News& own) {
+    if (stop_signal() != 0) own.stop = 1;
+    auto told = std::bit_cast<Told>(own);
+    const auto heard = pulse_.beat(told);
+    if (!heard) return false;
+    heard_.clear();
+    for (auto each = heard->begin(); each != heard->end(); each += told.size()) {
+      std::copy_n(each, told.size(), told.begin());
+      heard_.push_back(std::bit_cast<News>(told));
+      own.stop = std::max(own.stop, heard_.back().stop);
+    }
+    return true;
+  }
+  std::int64_t done(const News& own) const {
+    double sum = own.done;
+    for (std::size_t r = 0; r < heard_.size(); ++r) {
+      if (static_cast<int>(r) != world_.rank()) sum += heard_[r].done;
+    }
+    return begun_ + static_cast<std::int64_t>(sum);
+  }
+
+  /// False if any group was interrupted.
+  bool wait_for_others(News own) {
+    own.ended = 1;
+    for (PoliteWait politely;; politely.pause()) {
+      if (!listen(own)) continue;
+      if (world_.size() > 1) watch_({done(own), epochs_, "", 0});
+      const auto is = [&](double News::*what) {
+        return [what](const News& each) { return each.*what > 0; };
+      };
+      if (std::all_of(heard_.begin(), heard_.end(), is(&News::ended))) {
+        return std::none_of(heard_.begin(), heard_.end(), is(&News::interrupted));
+      }
+    }
+  }
+
+  const std::vector<TrainingPlan>& plans_;
+  const TrainOptions& options_;
+  const World& world_;
+  const std::function<void(const TrainProgress&)>& watch_;
+  std::vector<Unit> units_;
+  int ranks_per_group_ = 1, groups_ = 1;
+  std::unique_ptr<Collective> collective_;  ///< of this rank's group
+  Pulse pulse_;
+  std::vector<News> heard_;  ///< of all ranks, last
+  std::int64_t epochs_ = 0, begun_ = 0;
+};
+
+std::optional<std::vector<Model>> train_plans(
+    std::vector<TrainingPlan> plans, const TrainOptions& options, const World& world,
+    const std::function<void(const TrainProgress&)>& watch) {
+  Training training(plans, options, world, watch);
+  if (!training.run()) return std::nullopt;
+  for (const Unit& unit : training.gather()) {
+    plans[unit.plan].parts[unit.part].model.members.push_back(unit.parameters);
+  }
+  std::vector<Model> models;
+  for (TrainingPlan& plan : plans) models.push_back(finished_model(std::move(plan)));
+  return models;
 }
 
 }  // namespace
 
-std::vector<Example> examples_of(const Dataset& data, const Model& model, Split split) {
-  std::vector<Example> examples;
-  for (const Example& example : data.examples) {
-    if (!is_held_out(example, model.holdout_classes) &&
-        split_of(example.query.task.layer, model.split_salt) == split) {
-      examples.push_back(example);
-    }
-  }
-  return examples;
+std::optional<Model> train_model(const Dataset& data, const TrainOptions& options,
+                                 const World& world,
+                                 const std::function<void(const TrainProgress&)>& watch) {
+  std::vector<TrainingPlan> plans;
+  plans.push_back(make_training_plan(data, identity_of(data), options, options.holdout_classes));
+  auto models = train_plans(std::move(plans), options, world, watch);
+  if (!models) return std::nullopt;
+  return std::move(models->front());
 }
 
-std::optional<Model> train_model(const Dataset& data, const TrainOptions& options,
-                                 Collective& collective,
-                                 const std::function<void(const TrainProgress&)>& watch) {
-  const Recipe& recipe = recipe_of(options.preset);
-  Model model;
-  model.preset = options.preset;
-  model.seed = options.seed;
-  model.split_salt = mix64(options.seed);
-  model.holdout_classes = options.holdout_classes;
-  model.corpus_hashes = data.corpus_hashes;
-  model.unseen_device_halfwidth = std::log(assumed_device_factor);
-  model.use(best_gemm());
-
-  std::set<std::string> classes;
-  for (const Example& example : data.examples) classes.insert(example.query.device->device_class);
-  const std::vector<std::string> known(classes.begin(), classes.end());
-  for (const auto& name : options.holdout_classes) {
-    if (!classes.contains(name))
-      throw UsageError(unknown_name("device class to hold out", name, known));
-  }
-  const auto training = examples_of(data, model, Split::train);
-  const auto validation = examples_of(data, model, Split::validation);
-  if (training.size() < min_rows) {
-    throw DataError(
-        fmt::format("{} to train on, at least {} are needed: collect more layers, or give "
-                    "more corpora",
-                    format_counted(training.size(), "row"), min_rows));
-  }
-  for (const Example& example : training) {
-    if (!model.trained_on(*example.query.device))
-      model.training_devices.push_back(*example.query.device);
-  }
-  model.linear_published = LinearBaseline(LinearBaseline::Kind::published, training).coefficients();
-  model.linear_fair = LinearBaseline(LinearBaseline::Kind::fair, training).coefficients();
-
-  std::vector<Part> parts;
-  std::vector<EnsembleTrainer> trainers;
-  std::int64_t epochs = 0;
-  for (const FeatureSchema* schema : schemas(options.preset)) {
-    const auto covered = [&](const std::vector<Example>& from) {
-      std::vector<Example> rows;
-      for (const Example& example : from) {
-        if (schema->covers(example.query.task)) rows.push_back(example);
-      }
-      return rows;
-    };
-    auto rows = covered(training);
-    if (!rows.empty())
-      parts.push_back(prepare_part(*schema, std::move(rows), covered(validation), recipe));
-  }
-  if (parts.empty()) {
-    throw DataError(
-        fmt::format("no row that preset {} can train on; justus2018 needs forward rows of "
-                    "dense or conv2d layers",
-                    options.preset));
-  }
-  trainers.reserve(parts.size());
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    const auto rows = static_cast<std::int64_t>(parts[p].y.size());
-    const std::int64_t batch =
-        std::min(rows, options.batch > 0 ? options.batch : recipe.batch_for(rows));
-    std::vector<int> members(static_cast<std::size_t>(recipe.members));
-    std::iota(members.begin(), members.end(), 0);
-    trainers.emplace_back(
-        EnsembleTask{.recipe = recipe,
-                     .shape = parts[p].model.shape,
-                     .x = parts[p].x,
-                     .y = parts[p].y,
-                     .epochs = options.epochs > 0 ? options.epochs : recipe.epochs_for(rows),
-                     .batch = batch,
-                     .seed = options.seed + p,
-                     .sharing = options.sharing,
-                     .members = std::move(members)},
-        options.engine, collective);
-    epochs += trainers.back().epochs();
-  }
-
-  Checkpoint checkpoint{.identity = identity_of(data, options)};
-  if (options.resume) {
-    if (auto found = load_checkpoint(options.checkpoint_directory, checkpoint.identity)) {
-      checkpoint = std::move(*found);
+std::optional<std::vector<Model>> train_models_without(
+    std::span<const std::string> classes, const Dataset& data, const TrainOptions& options,
+    const World& world, const std::function<void(const TrainProgress&)>& watch) {
+  const std::string data_identity = identity_of(data);
+  std::vector<TrainingPlan> plans;
+  for (const std::string& name : classes) {
+    plans.push_back(make_training_plan(data, data_identity, options, {name}));
+    plans.back().title = fmt::format("without {}: ", name);
+    if (!options.checkpoint_directory.empty()) {
+      plans.back().checkpoints =
+          options.checkpoint_directory / fmt::format("fold-{}", plans.size());
     }
   }
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point saved = Clock::now();
-  const auto save = [&] {
-    if (options.checkpoint_directory.empty() || collective.rank() != 0) return;
-    save_checkpoint(checkpoint, options.checkpoint_directory);
-    saved = Clock::now();
-  };
-  std::int64_t done = 0;
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    EnsembleTrainer& trainer = trainers[p];
-    const std::string name(parts[p].model.schema->name);
-    if (const auto found = checkpoint.parts.find(name); found != checkpoint.parts.end()) {
-      trainer.restore(found->second);
-    }
-    done += trainer.epoch();
-    while (trainer.epoch() < trainer.epochs()) {
-      const double loss = trainer.run_epoch();
-      ++done;
-      watch({done, epochs, name, loss});
-      // Ranks must agree on stopping, else one would wait for the other's gradients.
-      std::vector<double> stop{stop_signal() != 0 ? 1.0 : 0.0};
-      collective.max(stop);
-      const bool due = std::chrono::duration<double>(Clock::now() - saved).count() >
-                       options.checkpoint_interval_s;
-      if (stop[0] > 0 || (due && collective.rank() == 0)) {
-        checkpoint.parts[name] = trainer.state();
-        save();
-      }
-      if (stop[0] > 0) return std::nullopt;
-    }
-    checkpoint.parts[name] = trainer.state();
-    const Floats& parameters = checkpoint.parts[name].parameters;
-    const auto size = static_cast<std::ptrdiff_t>(parts[p].model.shape.size());
-    for (auto member = parameters.begin(); member != parameters.end(); member += size) {
-      parts[p].model.members.emplace_back(member, member + size);
-    }
-    model.parts.push_back(parts[p].model);
-  }
-  save();
-  calibrate(model, parts);
-  model.history.push_back(
-      history_line(fmt::format("trained on {} of {}", format_counted(training.size(), "row"),
-                               format_counted(data.corpus_hashes.size(), "corpus", "corpora"))));
-  return model;
+  return train_plans(std::move(plans), options, world, watch);
 }
 
 }  // namespace forecost

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/hash.hpp"
+#include "tests/train/alone.hpp"
 #include "tests/train/vocabulary.hpp"
 #include "train/evaluate.hpp"
 #include "train/model/schemas.hpp"
@@ -111,8 +112,7 @@ class Vocabulary : public testing::Test {
     static const Model trained = [] {
       TrainOptions options;
       options.epochs = 40;
-      const auto alone = make_local_collective();
-      return train_model(data(), options, *alone, [](const TrainProgress&) {}).value();
+      return train_model(data(), options, alone(), [](const TrainProgress&) {}).value();
     }();
     return trained;
   }
@@ -155,9 +155,8 @@ TEST_F(Vocabulary, AModelWithoutAnOperatorSaysWhichOnesItKnows) {
   });
   TrainOptions options;
   options.epochs = 2;
-  const auto alone = make_local_collective();
   const Dataset dataset = make_dataset(norms, "default");
-  const Model small = train_model(dataset, options, *alone, [](const TrainProgress&) {}).value();
+  const Model small = train_model(dataset, options, alone(), [](const TrainProgress&) {}).value();
   EXPECT_EQ(small.parts.size(), 1U);
   const std::vector<Query> queries{
       {parse_task("backward f32 none cold heuristic matmul batch=1 m=8 n=8 k=8"),

@@ -1,5 +1,6 @@
 """Training from the command line. Usage: train_test.py FORECOST [MPIEXEC]; without it, one rank only."""
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -72,9 +73,20 @@ with tempfile.TemporaryDirectory() as folder:
         different = [name for name in one if one[name] != other[name]]
         assert not different, (ranks, different)
 
+    # However the ranks are grouped, too: each network trains as it would alone.
+    if MPIEXEC:
+        for ranks, each in ((2, 2), (4, 2), (4, 4)):
+            run("train", corpus, "-o", folder / "g.h5", "--deterministic", "--epochs", 4, "--ranks-per-model", each,
+                ranks=ranks)
+            assert content(folder / "g.h5") == one, (ranks, each)
+        run("train", corpus, "-o", folder / "f1.h5", "--epochs", 4)
+        done = run("train", corpus, "-o", folder / "f3.h5", "--epochs", 4, ranks=3)
+        assert "3 groups of 1 rank train 12 networks" in done.stderr, done.stderr
+        assert content(folder / "f3.h5") == content(folder / "f1.h5")
+
     # A stop writes a checkpoint, resume ends in the same bits.
-    run("train", corpus, "-o", folder / "whole.h5", "--deterministic", "--epochs", 60)
-    arguments = [FORECOST, "train", str(corpus), "-o", str(folder / "cut.h5"), "--deterministic", "--epochs", "60",
+    run("train", corpus, "-o", folder / "whole.h5", "--deterministic", "--epochs", 40)
+    arguments = [FORECOST, "train", str(corpus), "-o", str(folder / "cut.h5"), "--deterministic", "--epochs", "40",
                  "--checkpoint", str(folder / "ckpt")]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     time.sleep(0.5)
@@ -86,18 +98,83 @@ with tempfile.TemporaryDirectory() as folder:
     assert done.returncode == 0, done.stderr
     assert content(folder / "cut.h5") == content(folder / "whole.h5")
 
-    # The fast mode on 2 ranks lands where one rank does, within what another seed changes. The seed
+    # A signal to one rank stops all groups; another number of ranks goes on.
+    if MPIEXEC:
+        def children_of(process):
+            found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+            return [int(pid) for pid in found]
+
+        def start(*arguments, ranks):
+            command = [MPIEXEC, "-n", str(ranks), "--oversubscribe", FORECOST, *map(str, arguments)]
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        def wait_for(files, process):
+            """Until so many checkpoints lie there."""
+            for _ in range(600):
+                if len(list((folder / "ckpt2").glob("*.h5"))) >= files:
+                    return
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.05)
+            raise AssertionError("no checkpoint")
+
+        training = ["train", corpus, "-o", folder / "cut2.h5", "--deterministic", "--epochs", 40, "--checkpoint",
+                    folder / "ckpt2"]
+        process = start(*training, ranks=3)
+        wait_for(1, process)
+        os.kill(children_of(process)[-1], signal.SIGUSR1)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 75 and "--resume" in errors, (process.returncode, errors)
+        run(*training, "--resume", ranks=2)
+        assert content(folder / "cut2.h5") == content(folder / "whole.h5")
+
+        # A rank that is killed, or answers no more, ends all within seconds; what was saved is good.
+        for fault, options, expected in ((signal.SIGKILL, (), None), (signal.SIGSTOP, (), 70),
+                                         (signal.SIGSTOP, ("--ranks-per-model", 4), 70)):
+            for file in (folder / "ckpt2").glob("*"):
+                file.unlink()
+            (folder / "cut2.h5").unlink(missing_ok=True)
+            process = start(*training, "--collective-timeout", 1.5, *options, ranks=4)
+            wait_for(1, process)
+            os.kill(children_of(process)[1], fault)
+            _, errors = process.communicate(timeout=40)
+            assert process.returncode != 0 and expected in (None, process.returncode), (process.returncode, errors)
+            assert fault != signal.SIGSTOP or "another rank is presumed dead" in errors, errors
+            assert not (folder / "cut2.h5").exists()
+            if not options:
+                run(*training, "--resume", ranks=2)
+                assert content(folder / "cut2.h5") == content(folder / "whole.h5"), fault
+
+    # The fast mode on 2 ranks that share each batch lands where one rank does, within what another seed changes. The seed
     # of the split stays: the salt follows --seed, so each model is scored on its own held-out layers.
     scores = []
     for seed in (1, 2, 3) if MPIEXEC else ():
         run("train", corpus, "-o", folder / "s.h5", "--seed", seed, "--epochs", 40)
         scores.append(held_out_median(corpus, folder / "s.h5"))
     if MPIEXEC:
-        run("train", corpus, "-o", folder / "s.h5", "--seed", 1, "--epochs", 40, ranks=2)
+        run("train", corpus, "-o", folder / "s.h5", "--seed", 1, "--epochs", 40, "--ranks-per-model", 2, ranks=2)
         two = held_out_median(corpus, folder / "s.h5")
         spread = max(scores) - min(scores)
         assert min(scores) - spread - 0.01 <= two <= max(scores) + spread + 0.01, (scores, two)
         print("held-out median error: seeds on one rank", scores, "two ranks", two)
+
+    # Each device class left out in turn: every model as train --holdout-device makes it.
+    for device in ("a100-40gb", "p100"):
+        run("collect", folder / "sweep.toml", "-o", folder / device, "--backend", "replay", "--replay", f"{device}:noise=0.05")
+    corpora = [corpus, folder / "a100-40gb/corpus.h5", folder / "p100/corpus.h5"]
+    out = run("evaluate", "--leave-one-device-out", *corpora, "--epochs", 4, "--json", ranks=2 if MPIEXEC else 0)
+    rows = json.loads(out.stdout)["rows"]
+    assert {row["split"] for row in rows} == {"held_out_device"}, rows
+    total = {row["device"]: row for row in rows if row["op"] == row["pass"] == "all"}
+    assert len(total) == 3 and all(row["n"] == 480 for row in total.values()), total
+    name = next(device for device in total if "v100" in device)
+    run("train", *corpora, "-o", folder / "held.h5", "--epochs", 4, "--holdout-device", name)
+    rows = json.loads(run("evaluate", folder / "held.h5", corpus, "--json").stdout)["rows"]
+    assert total[name] == next(row for row in rows if row["op"] == row["pass"] == "all"), (total[name], rows)
+    for arguments, says in (((corpus,), "at least two device classes"), ((), "at least one corpus")):
+        done = run("evaluate", "--leave-one-device-out", *arguments, expect=2)
+        assert says in done.stderr and done.stderr.count("\n") <= 2, done.stderr
+    done = run("evaluate", folder / "held.h5", corpus, "--epochs", 4, expect=2)
+    assert "--leave-one-device-out" in done.stderr, done.stderr
 
     # Bad input: one line and the documented code.
     def refused(code, *arguments, says):
@@ -107,6 +184,9 @@ with tempfile.TemporaryDirectory() as folder:
     refused(2, corpus, says="--output")
     refused(2, corpus, "-o", folder / "m.h5", "--preset", "justus", says="known: default, justus2018")
     refused(2, corpus, "-o", folder / "m.h5", "--resume", says="--checkpoint")
+    refused(2, corpus, "-o", folder / "m.h5", "--ranks-per-model", 2, says="a divisor of the 1 rank")
+    refused(2, corpus, "-o", folder / "m.h5", "--ranks-per-model", 0, says="at least 1")
+    refused(2, corpus, "-o", folder / "m.h5", "--collective-timeout", 0, says="positive")
     refused(3, corpus, "-o", folder / "m.h5", "--device", "cuda", says="no CUDA module")
     refused(3, folder / "absent.h5", "-o", folder / "m.h5", says="absent.h5")
     refused(3, corpus, "-o", folder / "no/such/m.h5", says="no such directory: create it")

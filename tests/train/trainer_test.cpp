@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 
 #include <unistd.h>
 
@@ -9,8 +10,10 @@
 
 #include "core/file.hpp"
 #include "core/stop.hpp"
+#include "tests/train/alone.hpp"
 #include "tests/train/examples.hpp"
 #include "train/evaluate.hpp"
+#include "train/leave_one_out.hpp"
 
 namespace forecost {
 namespace {
@@ -18,8 +21,17 @@ namespace {
 namespace fs = std::filesystem;
 
 Model trained(const Dataset& data, const TrainOptions& options) {
-  const auto alone = make_local_collective();
-  return train_model(data, options, *alone, [](const TrainProgress&) {}).value();
+  return train_model(data, options, alone(), [](const TrainProgress&) {}).value();
+}
+
+template <class Action>
+void expect_exit(ExitCode code, Action action) {
+  try {
+    action();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+  }
 }
 
 class Trainer : public testing::Test {
@@ -154,11 +166,12 @@ TEST_F(Trainer, ResumesToTheSameBits) {
   const Model whole = trained(data, options);
   options.checkpoint_directory = directory / "ckpt";
   options.resume = true;
-  const auto alone = make_local_collective();
-  // Stopped after 3, then after 14 of the 24 epochs of both parts, then to the end.
+  // Stopped after 3, then after 14 of the 24 epochs that the six networks of both parts have, then
+  // to the end.
   for (const std::int64_t at : {3, 14}) {
-    const auto stopped = train_model(data, options, *alone, [&](const TrainProgress& p) {
-      if (p.done == at) request_stop();
+    const auto stopped = train_model(data, options, alone(), [&](const TrainProgress& p) {
+      EXPECT_EQ(p.epochs, 24 * 6);
+      if (p.done == at * 6) request_stop();
     });
     EXPECT_FALSE(stopped.has_value());
     clear_stop();
@@ -168,7 +181,100 @@ TEST_F(Trainer, ResumesToTheSameBits) {
   for (std::size_t p = 0; p < 2; ++p) EXPECT_EQ(resumed.parts[p].members, whole.parts[p].members);
 
   options.seed = 2;
-  EXPECT_THROW(trained(data, options), DataError);  // of another training
+  expect_exit(ExitCode::data, [&] { trained(data, options); });  // of another training
+}
+
+// Networks that were interrupted at different epochs, as groups of ranks are, go on side by side.
+TEST_F(Trainer, ResumesNetworksThatAreNotEquallyFar) {
+  const Dataset data = make_dataset(synthetic_corpus(80), "default");
+  TrainOptions options;
+  options.epochs = 12;
+  const Model whole = trained(data, options);
+  options.checkpoint_directory = directory / "ckpt";
+  options.resume = true;
+  const auto stop_at = [&](std::int64_t epoch) {
+    train_model(data, options, alone(), [&](const TrainProgress& p) {
+      if (p.done >= epoch * 6) request_stop();
+    });
+    clear_stop();
+  };
+  stop_at(3);
+  fs::copy(options.checkpoint_directory, directory / "earlier");
+  stop_at(7);
+  for (const char* suffix : {"", ".sha256"}) {
+    const std::string file = std::string("gemm-2.h5") + suffix;
+    fs::copy(directory / "earlier" / file, options.checkpoint_directory / file,
+             fs::copy_options::overwrite_existing);
+    fs::remove(options.checkpoint_directory / (std::string("gemm-4.h5") + suffix));
+  }
+  std::int64_t first = 0;
+  const Model resumed = train_model(data, options, alone(), [&](const TrainProgress& p) {
+                          if (first == 0) first = p.done;
+                        }).value();
+  EXPECT_EQ(first, 4 * 7 + 3 + 1);  // the one without a file goes first, by one epoch
+  for (std::size_t p = 0; p < 2; ++p) EXPECT_EQ(resumed.parts[p].members, whole.parts[p].members);
+}
+
+TEST_F(Trainer, RefusesCheckpointsThatItCannotTrust) {
+  const Dataset data = make_dataset(synthetic_corpus(80), "default");
+  TrainOptions options;
+  options.epochs = 2;
+  options.checkpoint_directory = directory;
+  const Model whole = trained(data, options);
+  options.resume = true;
+  EXPECT_EQ(trained(data, options).parts[0].members, whole.parts[0].members);
+  std::string bytes = read_text(directory / "gemm-1.h5");
+  bytes[bytes.size() / 2] ^= 1;
+  std::ofstream(directory / "gemm-1.h5", std::ios::binary) << bytes;
+  expect_exit(ExitCode::data, [&] { trained(data, options); });
+  // Begun anew, what lies there does not matter.
+  options.resume = false;
+  EXPECT_EQ(trained(data, options).parts[0].members, whole.parts[0].members);
+  // What one file for all networks was called.
+  options.resume = true;
+  std::ofstream(directory / "checkpoint.h5") << "of before";
+  expect_exit(ExitCode::data, [&] { trained(data, options); });
+}
+
+TEST_F(Trainer, LeavesEachDeviceOut) {
+  Corpus corpus = synthetic_corpus(60);
+  const Corpus other = synthetic_corpus(60, 2);
+  Device slow = corpus.devices.front();
+  slow.uuid = slow.device_class = "slow-1c";
+  slow.set(Attribute::peak_f32_flops, 2e10);
+  corpus.devices.push_back(slow);
+  for (Measurement row : other.rows) {
+    row.device_id = slow.id();
+    row.device_class = slow.device_class;
+    row.time.median_s *= 3;
+    corpus.rows.push_back(row);
+  }
+  const Dataset data = make_dataset(corpus, "default");
+  TrainOptions options;
+  options.epochs = 3;
+  const Evaluation all =
+      leave_one_device_out(data, options, alone(), [](const TrainProgress&) {}).value();
+  std::map<std::string, std::int64_t> rows;
+  for (const EvaluationRow& row : all.rows) {
+    EXPECT_EQ(row.split, "held_out_device");
+    if (row.op == "all" && row.pass == "all") rows[row.device] = row.n;
+  }
+  EXPECT_EQ(rows, (std::map<std::string, std::int64_t>{{"slow-1c", 240}, {"synthetic-1c", 240}}));
+  // A fold is the training that holds its class out.
+  options.holdout_classes = {"slow-1c"};
+  const Model model = trained(data, options);
+  const Evaluation alone_row = evaluate(model, data.examples);
+  const auto of = [](const Evaluation& evaluation, std::string_view device) {
+    for (const EvaluationRow& row : evaluation.rows) {
+      if (row.op == "all" && row.pass == "all" && row.device == device) return row.mape;
+    }
+    throw std::logic_error("no such row");
+  };
+  EXPECT_EQ(of(all, "slow-1c"), of(alone_row, "slow-1c"));
+  const Dataset one_class = make_dataset(synthetic_corpus(60), "default");
+  expect_exit(ExitCode::usage, [&] {
+    leave_one_device_out(one_class, options, alone(), [](const TrainProgress&) {});
+  });
 }
 
 TEST_F(Trainer, OneLineForTooLittleData) {
