@@ -10,6 +10,7 @@
 #include "core/stop.hpp"
 #include "core/units.hpp"
 #include "mpi/agree.hpp"
+#include "train/cuda/cuda_engine.hpp"
 #include "train/gemm.hpp"
 
 namespace forecost::cli {
@@ -32,7 +33,10 @@ po::options_description training_options() {
   po::options_description all;
   all.add_options()("preset", po::value<std::string>()->default_value("default"),
                     "default or justus2018")(
-      "device", po::value<std::string>()->default_value("auto"), "where to train: auto or cpu")(
+      "device", po::value<std::string>()->default_value("auto"),
+      "where to train: cpu, cuda (a GPU for each rank), or auto: cuda where that can be had")(
+      "precision", po::value<std::string>()->default_value("f32"),
+      "of matrix products on GPUs: f32, tf32 or bf16; parameters and sums stay f32")(
       "seed", po::value<std::int64_t>()->default_value(1), "of split, weights and order")(
       "epochs", po::value<int>(), "passes over the rows (the preset's own unless told)")(
       "batch", po::value<std::int64_t>(), "rows of a step, over all ranks of a group")(
@@ -51,13 +55,6 @@ TrainOptions training_options_of(const po::variables_map& values) {
   TrainOptions options;
   options.preset = values["preset"].as<std::string>();
   schemas(options.preset);  // throws for an unknown one
-  const std::string device = values["device"].as<std::string>();
-  if (device == "cuda") {
-    throw EnvironmentError("--device cuda: this build has no CUDA module; use --device cpu");
-  }
-  const std::vector<std::string> known{"auto", "cpu", "cuda"};
-  if (device != "auto" && device != "cpu")
-    throw UsageError(unknown_name("training device", device, known));
   options.seed = static_cast<std::uint64_t>(count_of(values, "seed", 0));
   options.sharing = values.count("deterministic") > 0 ? Sharing::deterministic : Sharing::fast;
   options.epochs = positive<int>(values, "epochs", 0);
@@ -73,8 +70,59 @@ TrainOptions training_options_of(const po::variables_map& values) {
   return options;
 }
 
+namespace {
+
+std::string one_of(const po::variables_map& values, const char* name, const char* kind,
+                   const std::vector<std::string>& known) {
+  const auto& value = values[name].as<std::string>();
+  if (std::find(known.begin(), known.end(), value) == known.end()) {
+    throw UsageError(unknown_name(kind, value, known));
+  }
+  return value;
+}
+
+/// Null where a rank has no GPU of its own.
+std::unique_ptr<TrainingDevice> training_device_if_any(const World& world) {
+  try {
+    return open_training_device(world);
+  } catch (const AgreedError& error) {
+    if (error.code() != ExitCode::environment) throw;
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<TrainingDevice> choose_training_device(const World& world,
+                                                       const po::variables_map& values,
+                                                       TrainOptions& options) {
+  const std::string device = one_of(values, "device", "training device", {"auto", "cpu", "cuda"});
+  const std::string precision = one_of(values, "precision", "precision", {"f32", "tf32", "bf16"});
+  const bool exact = options.sharing == Sharing::deterministic;
+  if (device == "cuda" && exact) {
+    throw UsageError(
+        "--deterministic with --device cuda: sums in an order of their own are a CPU's; leave one "
+        "of both out");
+  }
+  std::unique_ptr<TrainingDevice> chosen;
+  if (device == "cuda") chosen = open_training_device(world);
+  if (device == "auto" && !exact) chosen = training_device_if_any(world);
+  if (!chosen) {
+    if (precision != "f32") {
+      throw UsageError(
+          fmt::format("--precision {}: a CPU trains in f32; it takes --device cuda", precision));
+    }
+    return nullptr;
+  }
+  options.engine = cuda_engines(*chosen, precision == "bf16"   ? cuda::Precision::bf16
+                                         : precision == "tf32" ? cuda::Precision::tf32
+                                                               : cuda::Precision::f32);
+  options.group = nccl_collectives(*chosen);
+  return chosen;
+}
+
 Dataset load_training_data(const World& world, const std::vector<fs::path>& corpora,
-                           const TrainOptions& options) {
+                           const TrainOptions& options, const TrainingDevice* device) {
   Dataset data;
   agree(world, [&] { data = load_dataset(corpora, options.preset); });
   // A run that goes on shows each rank another moment of itself.
@@ -86,9 +134,11 @@ Dataset load_training_data(const World& world, const std::vector<fs::path>& corp
         "'forecost corpus merge RUN_DIR -o CORPUS.h5' makes");
   });
   if (world.rank() == 0) {
-    spdlog::info("{}, preset {}, {}, matrix products by {}",
+    spdlog::info("{}, preset {}, {}, {}",
                  format_counted(static_cast<double>(data.examples.size()), "row"), options.preset,
-                 format_counted(world.size(), "rank"), best_gemm().name());
+                 format_counted(world.size(), "rank"),
+                 device == nullptr ? fmt::format("matrix products by {}", best_gemm().name())
+                                   : fmt::format("on {}", device->facts().name));
   }
   return data;
 }

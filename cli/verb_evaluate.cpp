@@ -34,12 +34,13 @@ void print(const Evaluation& evaluation, const po::variables_map& values) {
 ExitCode leave_one_out(const World& world, const po::variables_map& values) {
   // Otherwise a signal ends this verb.
   install_stop_handlers();
-  const TrainOptions train = training_options_of(values);
+  TrainOptions train = training_options_of(values);
   const auto files = positionals(values);
   if (files.empty()) {
     throw UsageError("evaluate --leave-one-device-out: expected at least one corpus");
   }
-  const Dataset data = load_training_data(world, {files.begin(), files.end()}, train);
+  const auto device = choose_training_device(world, values, train);
+  const Dataset data = load_training_data(world, {files.begin(), files.end()}, train, device.get());
   TrainingProgress progress(world);
   const auto evaluation = leave_one_device_out(data, train, world, std::ref(progress));
   progress.finish();

@@ -23,6 +23,7 @@ constexpr Help help{
     "  forecost train run/corpus.h5 -o model.h5\n"
     "  mpirun -n 8 forecost train run/corpus.h5 -o model.h5 --checkpoint ckpt\n"
     "  mpirun -n 8 forecost train run/corpus.h5 -o model.h5 --ranks-per-model 4\n"
+    "  srun -n 8 --gpus-per-task=1 forecost train run/corpus.h5 -o model.h5 --device cuda\n"
     "  forecost train run/corpus.h5 -o model.h5 --checkpoint ckpt --resume\n"
     "  forecost train run/corpus.h5 -o paper.h5 --preset justus2018"};
 
@@ -51,7 +52,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
           fmt::format("-o {}: it exists and is no model: name another file", output.string()));
     }
   });
-  const Dataset data = load_training_data(world, corpora, train);
+  const auto device = choose_training_device(world, values, train);
+  const Dataset data = load_training_data(world, corpora, train, device.get());
   TrainingProgress progress(world);
   auto model = train_model(data, train, world, std::ref(progress));
   progress.finish();

@@ -63,7 +63,8 @@ function(forecost_cuda_module name)
   add_library(${name} MODULE ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE FORECOST_CUDA_BUILD="${FORECOST_CUDA_BUILD}"
-    FORECOST_CUBLAS_LT="libcublasLt.so.${CUDAToolkit_VERSION_MAJOR}")
+    FORECOST_CUBLAS_LT="libcublasLt.so.${CUDAToolkit_VERSION_MAJOR}"
+    FORECOST_CUBLAS="libcublas.so.${CUDAToolkit_VERSION_MAJOR}")
   target_link_libraries(${name} PRIVATE CUDA::cudart CUDNN::cudnn NCCL::nccl ${CMAKE_DL_LIBS})
   set_target_properties(${name} PROPERTIES
     PREFIX "" OUTPUT_NAME forecost-cuda${CUDAToolkit_VERSION_MAJOR}

@@ -129,6 +129,9 @@ class TimingBackend {
   virtual double free_memory_bytes() const = 0;
   /// Why this task cannot be measured here at all; nullopt if it can.
   virtual std::optional<std::string> unsupported(const Task& task) const = 0;
+  /// What a new gang needs so that its devices reach each other; called by all members at the same
+  /// time. Where it fails prepare_collective tells so.
+  virtual void meet(Gang&) {}
   /// Throws CaseRefused.
   virtual std::unique_ptr<PreparedCase> prepare(const Task& task, std::uint64_t seed) = 0;
   /// The same of a collective, on every member of the gang at the same time; its run() is then

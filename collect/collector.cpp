@@ -398,7 +398,7 @@ std::string text_of(const std::vector<std::pair<std::size_t, std::int64_t>>& col
 /// `may_begin` says so of a task's expected seconds. Adds to `own` the outcomes of the rows that
 /// this rank wrote; false if they did not all end.
 bool measure_collectives(const World& world, const Plan& plan, const DeviceGroup& group,
-                         std::istringstream collectives, Measurer* measurer,
+                         std::istringstream collectives, TimingBackend* backend, Measurer* measurer,
                          const std::function<bool(double expected_s)>& may_begin,
                          const std::function<void(std::int64_t done)>& watch, Outcomes& own) {
   const std::vector<Device> classes = group.classes();
@@ -420,7 +420,7 @@ bool measure_collectives(const World& world, const Plan& plan, const DeviceGroup
       if (writes) status = measurer->refuse_collective(index, members.why_not);
     } else if (in != members.ranks.end()) {
       auto& gang = gangs[members.ranks];
-      if (!gang) gang = make_gang(world, members.ranks);
+      if (!gang) gang = meet_gang(world, members.ranks, *backend);
       writes = in == members.ranks.begin();
       status = measurer->execute_collective(index, *gang, gang_record(group, members.ranks));
     }
@@ -567,8 +567,8 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
   };
   if (finished) {
     finished = measure_collectives(
-        world, plan, group, std::istringstream(collectives), measurer ? &*measurer : nullptr,
-        in_time,
+        world, plan, group, std::istringstream(collectives), backend.get(),
+        measurer ? &*measurer : nullptr, in_time,
         [&](std::int64_t done) {
           if (watch) watch->collectives(state, done);
         },

@@ -1,6 +1,10 @@
 #include "collect/gang.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <exception>
+#include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -18,6 +22,15 @@ namespace {
 /// What rank 0 asks the other members for: a number of runs, or one of these.
 enum Command : std::int64_t { end = 0, make_cold = -1, checksum = -2 };
 
+/// Of a member whose run failed.
+constexpr Sample no_sample{.device_s = std::numeric_limits<double>::infinity(),
+                           .host_s = std::numeric_limits<double>::infinity()};
+
+/// The slowest member's of one run on all of them; no_sample if any failed.
+Sample slowest(Gang& gang, const Sample& own) {
+  return {gang.max(own.device_s), gang.max(own.host_s), gang.max(own.throttled ? 1 : 0) > 0};
+}
+
 /// Rank 0's case: does everything on all members.
 class LeaderCase final : public PreparedCase {
  public:
@@ -30,8 +43,19 @@ class LeaderCase final : public PreparedCase {
   Sample run(std::int64_t runs) override {
     gang_.broadcast(runs);
     gang_.barrier();
-    const Sample own = own_->run(runs);
-    return {gang_.max(own.device_s), gang_.max(own.host_s), gang_.max(own.throttled ? 1 : 0) > 0};
+    Sample own = no_sample;
+    std::exception_ptr error;
+    try {
+      own = own_->run(runs);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const Sample all = slowest(gang_, own);
+    if (error) std::rethrow_exception(error);
+    if (!std::isfinite(all.device_s)) {
+      throw CaseRefused(Status::failed, "another member of the gang failed; its log tells why");
+    }
+    return all;
   }
   void make_cold() override {
     gang_.broadcast(Command::make_cold);
@@ -51,24 +75,35 @@ class LeaderCase final : public PreparedCase {
 /// Whether all members could prepare; each tells, and none waits for one that could not.
 bool all_ready(Gang& gang, bool ready) { return gang.max(ready ? 0 : 1) == 0; }
 
-void follow(PreparedCase& own, Gang& gang) {
+/// Does what rank 0 asks for, to the end. A member that fails warns of it and from then on takes
+/// part without doing anything.
+void follow(PreparedCase& own, Gang& gang, const Task& task) {
+  bool failed = false;
+  const auto attempt = [&](const std::function<void()>& act) {
+    if (failed) return;
+    try {
+      act();
+    } catch (const CaseRefused& refused) {
+      spdlog::warn("{}: {}", task_text(task), refused.what());
+      failed = true;
+    }
+  };
   for (;;) {
     const std::int64_t command = gang.broadcast(0);
     switch (command) {
       case Command::end:
         return;
       case Command::make_cold:
-        own.make_cold();
+        attempt([&] { own.make_cold(); });
         break;
       case Command::checksum:
-        (void)own.checksum();
+        attempt([&] { (void)own.checksum(); });
         break;
       default: {
+        Sample sample = no_sample;
         gang.barrier();
-        const Sample sample = own.run(command);
-        gang.max(sample.device_s);
-        gang.max(sample.host_s);
-        gang.max(sample.throttled ? 1 : 0);
+        attempt([&] { sample = own.run(command); });
+        slowest(gang, sample);
       }
     }
   }
@@ -119,6 +154,13 @@ GangMembers gang_members(const DeviceGroup& group, const std::string& device_cla
   return members;
 }
 
+std::unique_ptr<Gang> meet_gang(const World& world, const std::vector<int>& ranks,
+                                TimingBackend& backend) {
+  auto gang = make_gang(world, ranks);
+  backend.meet(*gang);
+  return gang;
+}
+
 GangRecord gang_record(const DeviceGroup& group, const std::vector<int>& ranks) {
   std::string members, hosts;
   std::set<std::string> nodes;
@@ -166,7 +208,7 @@ std::optional<Measurement> measure_in_gang(TimingBackend& backend, Gang& gang, c
     all_ready(gang, false);
     return std::nullopt;
   }
-  if (all_ready(gang, true)) follow(*own, gang);
+  if (all_ready(gang, true)) follow(*own, gang, task);
   return std::nullopt;
 }
 

@@ -26,7 +26,12 @@ struct GangMembers {
 GangMembers gang_members(const DeviceGroup& group, const std::string& device_class,
                          const Task& task);
 
-/// What a corpus keeps of them.
+/// A gang of these ranks, whose devices reach each other; see make_gang(). `backend` is this
+/// rank's.
+std::unique_ptr<Gang> meet_gang(const World& world, const std::vector<int>& ranks,
+                                TimingBackend& backend);
+
+/// What a corpus keeps of its members.
 GangRecord gang_record(const DeviceGroup& group, const std::vector<int>& ranks);
 
 /// measure() on all members at once; called by each of them, and by no other rank. The row, as far

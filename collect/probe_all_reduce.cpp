@@ -1,15 +1,18 @@
 #include "collect/probe_all_reduce.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "collect/gang.hpp"
 #include "core/statistics.hpp"
-#include "mpi/collective.hpp"
 
 namespace forecost {
 
@@ -18,17 +21,27 @@ std::optional<double> probe_all_reduce(const World& world, TimingBackend* backen
   const bool measures = backend != nullptr && backend->protocol() != Protocol::virtual_clock;
   if (world.all_max(measures ? 0 : 1) != 0 || world.size() == 1) return std::nullopt;
 
-  const auto collective = make_collective(world);
-  std::vector<float> values((std::size_t{16} << 20) / sizeof(float));
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto gang = meet_gang(world, ranks, *backend);
+  constexpr std::int64_t elements = (std::int64_t{16} << 20) / std::int64_t{sizeof(float)};
+  const Task task{
+      .layer = Layer("allreduce", {{"batch", 1}, {"elements", elements}, {"ranks", world.size()}})};
+  std::unique_ptr<PreparedCase> prepared;
+  std::string why_not;
+  try {
+    prepared = backend->prepare_collective(task, static_cast<std::uint64_t>(world.rank()), *gang);
+  } catch (const CaseRefused& refused) {
+    why_not = refused.what();
+  }
+  if (gang->max(prepared ? 0 : 1) > 0) {
+    if (!why_not.empty()) spdlog::warn("all ranks together are not probed: {}", why_not);
+    return std::nullopt;
+  }
   bool stopped = false;
-  const auto slowest = [&](double seconds) {
-    std::array<double, 2> agreed{seconds, stop && stop() ? 1.0 : 0.0};
-    collective->max(agreed);
-    stopped = stopped || agreed[1] > 0;
-    return agreed[0];
-  };
   const double n = world.size();
-  const double bytes = 2 * (n - 1) / n * static_cast<double>(values.size() * sizeof(float));
+  const double bytes =
+      2 * (n - 1) / n * static_cast<double>(elements * std::int64_t{sizeof(float)});
   std::vector<double> rates;
   constexpr int warm_ups = 2, min_rounds = 5, max_rounds = 1000;
   // Where ranks share their cores with other programs a round may take seconds.
@@ -39,15 +52,17 @@ std::optional<double> probe_all_reduce(const World& world, TimingBackend* backen
     if (rounds < warm_ups + min_rounds) return spent_s < patience_s;
     return spent_s < budget_s && rounds < max_rounds;
   };
-  for (int i = 0; !stopped && goes_on(i); ++i) {
-    for (std::size_t k = 0; k < values.size(); ++k) {  // sums of sums would overflow
-      values[k] = static_cast<float>(k % 1009) / 1009.F - 0.5F;
-    }
-    slowest(0);  // all begin together
+  for (int i = 0; goes_on(i); ++i) {
+    stopped = gang->max(stop && stop() ? 1 : 0) > 0;  // all begin together
     if (stopped) break;
-    const double begin = backend->now_s();
-    collective->sum(values);
-    const double seconds = slowest(backend->now_s() - begin);
+    double seconds = std::numeric_limits<double>::infinity();
+    try {
+      seconds = prepared->run(1).device_s;
+    } catch (const CaseRefused& refused) {
+      spdlog::warn("all ranks together are not probed: {}", refused.what());
+    }
+    seconds = gang->max(seconds);
+    if (!std::isfinite(seconds)) return std::nullopt;
     spent_s += seconds;
     if (i >= warm_ups) rates.push_back(bytes / seconds);
   }

@@ -39,8 +39,9 @@ struct ProbeFigures {
 int probe_rounds(double budget_s, const std::function<double()>& now_s,
                  const std::function<void(int)>& round, const std::function<void()>& after_round);
 
-/// What no round told stays unknown. Sets in the device the quantile `told_share` of each figure, of the curve also its maximum as
-/// the cache bandwidth and the size of the caches. What cannot be stays unknown, with a warning.
+/// What no round told stays unknown. Sets in the device the quantile `told_share` of each figure,
+/// of the curve also its maximum as the cache bandwidth and the size of the caches. What cannot be
+/// stays unknown, with a warning.
 ProbeReport tell(const ProbeFigures& figures, int rounds, double told_share, Device& device);
 
 /// The largest working set that is read 1.6 times as fast as the largest of all, which is memory's

@@ -14,7 +14,7 @@
 namespace forecost::cuda {
 
 /// Raised by every change of this file; a module of another number is refused.
-inline constexpr std::uint32_t interface_version = 2;
+inline constexpr std::uint32_t interface_version = 3;
 
 enum class Code : std::int32_t {
   ok,
@@ -22,7 +22,9 @@ enum class Code : std::int32_t {
   out_of_memory,  ///< device or pinned memory
   no_driver,      ///< absent, or too old for the module's runtime
   no_device,
-  poisoned,  ///< a sticky error: nothing that is asked of this process's device will be answered
+  poisoned,   ///< a sticky error: nothing that is asked of this process's device will be answered
+  peer_lost,  ///< another rank of a communicator did not answer in time, or died; it is of no use
+              ///< now
   failed
 };
 /// Of every call. `message` is one line, empty where code is ok.
@@ -73,7 +75,8 @@ enum class Kind : std::int32_t {
   embedding,
   reduce,
   optimizer,
-  pad
+  pad,
+  all_reduce
 };
 
 /// Copies `bytes` from tensors {source, destination}, device or host memory.
@@ -130,7 +133,8 @@ struct Gemm {
   std::int64_t workspace_limit_bytes;
 };
 
-/// forward {x, y}; backward {x, y, dy, dx}. A mean is of the elements that are not padding.
+/// forward {x, y}; backward {x, y, dy, dx}. A mean is of the elements that are not padding. Padding
+/// at the end is what out_h and out_w leave of it, so that it may be another than at the beginning.
 struct Pooling {
   Direction direction;
   Element element;
@@ -143,7 +147,8 @@ struct Pooling {
 
 /// forward of training {x, scale, shift, y, mean, inverse_deviation, reserve}, the last three are
 /// written; forward with stored statistics {x, scale, shift, mean, variance, y};
-/// backward of training {x, dy, scale, mean, inverse_deviation, dx, dscale, dshift, reserve}.
+/// backward of training {x, dy, scale, mean, inverse_deviation, dx, dscale, dshift, reserve};
+/// backward with stored statistics {x, dy, scale, mean, variance, dx, dscale, dshift}.
 /// Parameters and statistics are c f32 numbers. `reserve` is PlanInfo::reserve_bytes, which is what
 /// the fast kernels of nhwc hand from forward to backward; nullptr where that is 0.
 struct BatchNorm {
@@ -288,6 +293,14 @@ struct Pad {
   std::int64_t top, left, padded_h, padded_w;
 };
 
+struct Communicator;
+/// The sum over the ranks of a communicator. {source, destination}, which may be the same.
+struct AllReduce {
+  Communicator* communicator;
+  Element element;
+  std::int64_t count;
+};
+
 struct Primitive {
   Kind kind;
   union {
@@ -309,6 +322,7 @@ struct Primitive {
     Reduce reduce;
     OptimizerStep optimizer;
     Pad pad;
+    AllReduce all_reduce;
   };
 };
 
@@ -369,6 +383,45 @@ struct Timing {
   Launch launch;    ///< direct where the sequence could not be captured
 };
 
+// --- ranks that add up together, each with a GPU of its own ---
+
+/// Made by one rank and told to the others, in whatever way they have.
+struct CommunicatorId {
+  char bytes[128];
+};
+enum class Number : std::int32_t { f32, f64, i64, bf16, f16, u8 };
+enum class Combine : std::int32_t { sum, max };
+
+// --- training of perceptrons ---
+
+struct Trainer;
+enum class TrainingLoss : std::int32_t { absolute, squared };
+/// What products are computed in. Parameters, moments, gradients and their sums are f32.
+enum class Precision : std::int32_t { f32, tf32, bf16 };
+
+/// `networks` perceptrons of one shape, ReLU between layers and one linear output, trained side by
+/// side on the same rows. Layer l maps widths[l] to widths[l + 1]; its weights (in x out,
+/// row-major) begin at weights_at[l] of a network's `parameters` f32 numbers, its bias at
+/// bias_at[l]; network follows network.
+struct TrainingSetup {
+  std::int32_t layers;
+  const std::int64_t *widths, *weights_at, *bias_at;
+  std::int64_t parameters, networks;
+  std::int64_t rows;
+  const float *x, *y;  ///< of the host: rows x widths[0], rows
+  std::int64_t batch;  ///< rows of a step, of all ranks together
+  TrainingLoss loss;
+  double huber_delta, dropout;
+  Precision precision;
+};
+/// One pass over the rows. The last step may have fewer.
+struct TrainingEpoch {
+  const std::uint32_t* order;          ///< networks x rows
+  const std::uint64_t* dropout_seeds;  ///< of each network
+  const void* factors;                 ///< AdamFactors (core/training_rules.hpp) of each step
+  std::int64_t steps;
+};
+
 struct ModuleTable {
   std::uint32_t interface_version;
   const char* build;  ///< of the sources, must be the program's own
@@ -409,6 +462,27 @@ struct ModuleTable {
   /// launches are not timed; host_s is then without meaning. A graph is captured, untimed, when
   /// `runs` differs from the last call's.
   Outcome (*run)(Sequence*, std::int64_t runs, Launch, std::int32_t hold, Timing*);
+
+  Outcome (*communicator_id)(CommunicatorId*);
+  /// Waits for all `size` ranks. From then on whatever waits for the context's stream also watches
+  /// the communicator, and gives up on it (Code::peer_lost) after `timeout_s` without an answer.
+  Outcome (*open_communicator)(Context*, const CommunicatorId*, std::int32_t rank,
+                               std::int32_t size, double timeout_s, Communicator**);
+  void (*close_communicator)(Communicator*);
+  /// In place, of host memory, element by element over all ranks; waits. The caller sees to it that
+  /// all ranks have the same count.
+  Outcome (*combine)(Communicator*, void* host_values, Number, std::int64_t count, Combine);
+  Outcome (*broadcast)(Communicator*, void* host_values, std::int64_t bytes, std::int32_t root);
+
+  /// The ranks of `communicator` (nullptr: this one alone) share each batch. Copies x and y.
+  Outcome (*open_trainer)(Context*, Communicator* communicator, const TrainingSetup*, Trainer**);
+  void (*close_trainer)(Trainer*);
+  /// networks x parameters each, of the host.
+  Outcome (*load_trainer)(Trainer*, const float* parameters, const float* first_moment,
+                          const float* second_moment);
+  Outcome (*store_trainer)(Trainer*, float* parameters, float* first_moment, float* second_moment);
+  /// `loss`: summed over this rank's rows of all networks; not finite if the training diverged.
+  Outcome (*train_epoch)(Trainer*, const TrainingEpoch*, double* loss);
 
   /// Overwrites a buffer of this size on the stream, so that L2 holds nothing else; waits.
   Outcome (*flush)(Context*, std::int64_t bytes);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,5 +52,8 @@ std::unique_ptr<Collective> make_collective(const World& world,
 /// rank, at the same time.
 std::unique_ptr<Collective> make_collective(const World& world, const std::vector<int>& ranks,
                                             double timeout_s = default_collective_timeout_s);
+/// Makes the collective of a group of ranks, as the function above does.
+using CollectiveFactory = std::function<std::unique_ptr<Collective>(
+    const World& world, const std::vector<int>& ranks, double timeout_s)>;
 
 }  // namespace forecost

@@ -25,6 +25,9 @@ class Gang {
   virtual double max(double value) = 0;
   /// to[i] = the sum of all members' from[i]; both of the same length on every member.
   virtual void all_reduce(std::span<const float> from, std::span<float> to) = 0;
+
+  /// What a backend keeps for as long as the gang lives: its devices' own way to each other.
+  std::shared_ptr<void> kept;
 };
 
 /// Of these ranks of the world, at least two; called by them and by no other rank, at the same

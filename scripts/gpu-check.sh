@@ -5,8 +5,8 @@
 # Takes the build of BUILD=DIR (build/gpu-check unless told), which it makes if it is not there. What
 # it does: every operator and pass, in f32, tf32, f16 and bf16, nchw and nhwc, beside nested loops in
 # f64; a kernel that spins for 5 ms through the timing path (within 2 %); the probe's matrix rates,
-# bandwidths and launch latency beside the data sheet; twenty tasks measured twice; a small sweep from
-# collect to predict. Exit code 0: all is well; 3: no GPU or no CUDA module; 5: something is not.
+# bandwidths and launch latency beside the data sheet; twenty tasks measured twice; the predictor trained
+# on the GPU beside this CPU; a small sweep from collect to predict. Exit code 0: all is well; 3: no GPU or no CUDA module; 5: something is not.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 report=$(realpath -m "${1:-gpu-check.json}")
@@ -21,7 +21,7 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-echo "== results, clock, rates, repeatability" >&2
+echo "== results, clock, rates, repeatability, training" >&2
 code=0
 timeout 300 "$build/bin/gpu_check" "$@" >"$folder/check.json" || code=$?
 [ "$code" = 0 ] || [ "$code" = 5 ] || exit "$code"
@@ -30,7 +30,7 @@ echo "== a small sweep: collect, train, predict" >&2
 sweep=0
 {
   timeout 120 "$build/bin/forecost" collect gpu-check --backend cuda -o "$folder/run" &&
-    timeout 60 "$build/bin/forecost" train "$folder/run/corpus.h5" -o "$folder/model.h5" &&
+    timeout 60 "$build/bin/forecost" train "$folder/run/corpus.h5" -o "$folder/model.h5" --device cpu &&
     timeout 30 "$build/bin/forecost" predict "$folder/model.h5" --network vgg-small --batch 8 \
       --device "$("$build/bin/forecost" devices --backend cuda --json |
         sed -n 's/.*"class": "\([^"]*\)".*/\1/p' | head -n 1)" --json >"$folder/predict.json"

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "train/training_rules.hpp"
+#include "core/training_rules.hpp"
 
 namespace forecost {
 

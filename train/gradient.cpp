@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "train/training_rules.hpp"
+#include "core/training_rules.hpp"
 
 namespace forecost {
 

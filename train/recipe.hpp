@@ -4,12 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/training_rules.hpp"
+
 namespace forecost {
 
-enum class Loss : std::uint8_t {
-  absolute,  ///< |error|, rounded off (Huber) within `huber_delta`
-  squared
-};
 enum class RateSchedule : std::uint8_t {
   one_cycle,  ///< up over a tenth of the steps, then down to zero by a cosine (Smith 2018)
   halving     ///< halved every `halve_every` epochs

@@ -111,7 +111,7 @@ class Training {
     groups_ = ranks / ranks_per_group_;
     std::vector<int> own(static_cast<std::size_t>(ranks_per_group_));
     std::iota(own.begin(), own.end(), group() * ranks_per_group_);
-    collective_ = make_collective(world_, own, options_.collective_timeout_s);
+    collective_ = options_.group(world_, own, options_.collective_timeout_s);
     if (world_.rank() == 0 && ranks > 1) {
       spdlog::info("{} of {} train {} side by side", format_counted(groups_, "group"),
                    format_counted(ranks_per_group_, "rank"),

@@ -25,6 +25,11 @@ struct TrainOptions {
   double checkpoint_interval_s = 10;
   bool resume = false;
   EngineFactory engine = make_cpu_engine;
+  /// Of the ranks that share the steps of a network.
+  CollectiveFactory group = [](const World& world, const std::vector<int>& ranks,
+                               double timeout_s) {
+    return make_collective(world, ranks, timeout_s);
+  };
   /// Ranks that share the steps of one network; it divides the world. 0: as few as keep all busy.
   int ranks_per_model = 0;
   /// After how long a rank that does not answer is presumed dead. More than an epoch takes.

@@ -19,10 +19,6 @@ class BatchNormPlan final : public CudnnPlan {
         training_(p.training != 0),
         mode_(mode_of(p)),
         epsilon_(p.epsilon) {
-    if (!forward_ && !training_) {
-      throw Failure(Code::unsupported,
-                    "cuDNN has no gradient of a batch norm with stored statistics");
-    }
     describe_image(x_, p.element, p.layout, p.image);
     check(cudnnDeriveBNTensorDescriptor(channels_, x_, mode_),
           "describing the parameters of a batch norm to cuDNN");
@@ -94,7 +90,11 @@ class BatchNormPlan final : public CudnnPlan {
 }  // namespace
 
 std::unique_ptr<Plan> plan_batch_norm(Context& context, const Primitive& primitive) {
-  return std::make_unique<BatchNormPlan>(context, primitive.batch_norm);
+  const BatchNorm& p = primitive.batch_norm;
+  if (p.direction != Direction::forward && p.training == 0) {
+    return plan_own_batch_norm(context, primitive);
+  }
+  return std::make_unique<BatchNormPlan>(context, p);
 }
 
 }  // namespace forecost::cuda

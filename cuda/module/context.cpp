@@ -1,6 +1,27 @@
 #include "cuda/module/context.hpp"
 
+#include "cuda/module/communicator.hpp"
+#include "cuda/module/waiting.hpp"
+
 namespace forecost::cuda {
+
+namespace {
+
+/// A rank that never comes would keep the runtime's own wait for ever.
+template <class Query>
+void wait_and_watch(const std::vector<Communicator*>& communicators, const char* what,
+                    Query query) {
+  Waiting waiting;
+  for (;;) {
+    const cudaError_t status = query();
+    if (status != cudaErrorNotReady) return check(status, what);
+    cudaGetLastError();  // "not ready" counts as an error
+    const double waited_s = waiting.pause();
+    for (Communicator* each : communicators) each->watch(waited_s);
+  }
+}
+
+}  // namespace
 
 Context::Context(int device_index) : device(device_index) {
   use();
@@ -16,7 +37,17 @@ Context::~Context() {
 
 void Context::use() { check(cudaSetDevice(device), "cudaSetDevice"); }
 
-void Context::wait() { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
+void Context::wait() {
+  if (communicators.empty()) return check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  wait_and_watch(communicators, "cudaStreamQuery", [&] { return cudaStreamQuery(stream); });
+}
+
+void Context::wait(const Event& event) {
+  if (communicators.empty()) {
+    return check(cudaEventSynchronize(event.get()), "cudaEventSynchronize");
+  }
+  wait_and_watch(communicators, "cudaEventQuery", [&] { return cudaEventQuery(event.get()); });
+}
 
 cudnnHandle_t Context::cudnn() {
   if (cudnn_ == nullptr) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "cuda/module/handles.hpp"
 #include "cuda/module_interface.hpp"
@@ -58,6 +59,8 @@ const CublasLt& cublas_lt();
 /// 0 where it has not been opened.
 std::int32_t loaded_cublas_lt_version();
 
+class GraphOwner;
+
 /// An opened device: its stream, on which everything runs, and the libraries' handles.
 struct Context {
   explicit Context(int device_index);
@@ -67,8 +70,10 @@ struct Context {
 
   /// Makes the device the calling thread's.
   void use();
-  /// Until the stream is idle. Throws Failure, also of what ran on it.
+  /// Until the stream is idle, or has come to the event. Throws Failure, also of what ran on it,
+  /// and Code::peer_lost where a communicator waits in vain.
   void wait();
+  void wait(const Event& event);
 
   /// Bound to the stream, cuBLASLt's by each call of it; made when first asked for.
   cudnnHandle_t cudnn();
@@ -77,7 +82,9 @@ struct Context {
   int device = 0;
   cudaStream_t stream = nullptr;
   cudaDeviceProp properties{};
-  Scratch flushed, partial_sums;  ///< of flush and of sum
+  Scratch flushed, partial_sums;             ///< of flush and of sum
+  std::vector<Communicator*> communicators;  ///< that are open: whoever waits watches them
+  std::vector<GraphOwner*> graph_owners;
 
  private:
   Stream owned_stream_;
@@ -121,6 +128,7 @@ std::unique_ptr<Plan> plan_attention(Context&, const Primitive&);
 std::unique_ptr<Plan> plan_gemm(Context&, const Primitive&);
 // kernels of our own, and copies
 std::unique_ptr<Plan> plan_empty(Context&, const Primitive&);
+std::unique_ptr<Plan> plan_all_reduce(Context&, const Primitive&);  ///< NCCL
 std::unique_ptr<Plan> plan_copy(Context&, const Primitive&);
 std::unique_ptr<Plan> plan_read(Context&, const Primitive&);
 std::unique_ptr<Plan> plan_layer_norm(Context&, const Primitive&);
@@ -130,7 +138,10 @@ std::unique_ptr<Plan> plan_embedding(Context&, const Primitive&);
 std::unique_ptr<Plan> plan_reduce(Context&, const Primitive&);
 std::unique_ptr<Plan> plan_optimizer(Context&, const Primitive&);
 std::unique_ptr<Plan> plan_pad(Context&, const Primitive&);
-/// Those of softmax and activation that are ours.
+/// Those that are ours of what cuDNN has otherwise: pooling that is padded unevenly, the gradient
+/// of batch norm with stored statistics, a causal softmax, gelu and silu.
+std::unique_ptr<Plan> plan_own_pooling(Context&, const Primitive&);
+std::unique_ptr<Plan> plan_own_batch_norm(Context&, const Primitive&);
 std::unique_ptr<Plan> plan_own_softmax(Context&, const Primitive&);
 std::unique_ptr<Plan> plan_own_activation(Context&, const Primitive&);
 

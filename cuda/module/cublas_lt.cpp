@@ -1,43 +1,29 @@
-#include <dlfcn.h>
-
-#include "cuda/module/context.hpp"
+#include "cuda/module/late_library.hpp"
 
 namespace forecost::cuda {
 
 namespace {
 
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) {
-    throw Failure(Code::failed, std::string(FORECOST_CUBLAS_LT) + " has no " + name);
-  }
-}
-
-/// Never closed: handles and plans hold its functions to the end.
 CublasLt open() {
-  void* library = dlopen(FORECOST_CUBLAS_LT, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    throw Failure(Code::failed, std::string("cuBLASLt cannot be opened: ") + dlerror());
-  }
+  const LateLibrary library(FORECOST_CUBLAS_LT);
   CublasLt lt{};
-  find(library, "cublasLtCreate", lt.create);
-  find(library, "cublasLtDestroy", lt.destroy);
-  find(library, "cublasLtGetVersion", lt.version);
-  find(library, "cublasLtGetStatusString", lt.status_string);
-  find(library, "cublasLtMatmul", lt.matmul);
-  find(library, "cublasLtMatmulDescCreate", lt.desc_create);
-  find(library, "cublasLtMatmulDescDestroy", lt.desc_destroy);
-  find(library, "cublasLtMatmulDescSetAttribute", lt.desc_set);
-  find(library, "cublasLtMatrixLayoutCreate", lt.layout_create);
-  find(library, "cublasLtMatrixLayoutDestroy", lt.layout_destroy);
-  find(library, "cublasLtMatrixLayoutSetAttribute", lt.layout_set);
-  find(library, "cublasLtMatmulPreferenceCreate", lt.preference_create);
-  find(library, "cublasLtMatmulPreferenceDestroy", lt.preference_destroy);
-  find(library, "cublasLtMatmulPreferenceSetAttribute", lt.preference_set);
-  find(library, "cublasLtMatmulAlgoGetHeuristic", lt.heuristic);
-  find(library, "cublasLtMatmulAlgoConfigGetAttribute", lt.algo_get);
-  find(library, "cublasLtMatmulAlgoCapGetAttribute", lt.algo_cap);
+  library.find("cublasLtCreate", lt.create);
+  library.find("cublasLtDestroy", lt.destroy);
+  library.find("cublasLtGetVersion", lt.version);
+  library.find("cublasLtGetStatusString", lt.status_string);
+  library.find("cublasLtMatmul", lt.matmul);
+  library.find("cublasLtMatmulDescCreate", lt.desc_create);
+  library.find("cublasLtMatmulDescDestroy", lt.desc_destroy);
+  library.find("cublasLtMatmulDescSetAttribute", lt.desc_set);
+  library.find("cublasLtMatrixLayoutCreate", lt.layout_create);
+  library.find("cublasLtMatrixLayoutDestroy", lt.layout_destroy);
+  library.find("cublasLtMatrixLayoutSetAttribute", lt.layout_set);
+  library.find("cublasLtMatmulPreferenceCreate", lt.preference_create);
+  library.find("cublasLtMatmulPreferenceDestroy", lt.preference_destroy);
+  library.find("cublasLtMatmulPreferenceSetAttribute", lt.preference_set);
+  library.find("cublasLtMatmulAlgoGetHeuristic", lt.heuristic);
+  library.find("cublasLtMatmulAlgoConfigGetAttribute", lt.algo_get);
+  library.find("cublasLtMatmulAlgoCapGetAttribute", lt.algo_cap);
   return lt;
 }
 

@@ -9,6 +9,7 @@
 #include "cuda/module/devices.hpp"
 #include "cuda/module/sequence.hpp"
 #include "cuda/module/support.hpp"
+#include "cuda/module/trainer.hpp"
 
 namespace forecost::cuda {
 
@@ -161,6 +162,57 @@ const ModuleTable table{
            Timing* timing) {
           return guarded(&sequence->context(),
                          [&] { *timing = sequence->run(runs, launch, hold != 0); });
+        },
+
+    .communicator_id =
+        [](CommunicatorId* id) { return guarded([&] { *id = new_communicator_id(); }); },
+    .open_communicator =
+        [](Context* context, const CommunicatorId* id, std::int32_t rank, std::int32_t size,
+           double timeout_s, Communicator** communicator) {
+          *communicator = nullptr;
+          return guarded(context, [&] {
+            *communicator = new Communicator(*context, *id, rank, size, timeout_s);
+          });
+        },
+    .close_communicator =
+        [](Communicator* communicator) {
+          guarded(&communicator->context(), [] {});
+          delete communicator;
+        },
+    .combine =
+        [](Communicator* communicator, void* values, Number number, std::int64_t count,
+           Combine how) {
+          return guarded(&communicator->context(),
+                         [&] { communicator->combine(values, number, count, how); });
+        },
+    .broadcast =
+        [](Communicator* communicator, void* values, std::int64_t bytes, std::int32_t root) {
+          return guarded(&communicator->context(),
+                         [&] { communicator->broadcast_host(values, bytes, root); });
+        },
+
+    .open_trainer =
+        [](Context* context, Communicator* communicator, const TrainingSetup* setup,
+           Trainer** trainer) {
+          *trainer = nullptr;
+          return guarded(context, [&] { *trainer = new Trainer(*context, communicator, *setup); });
+        },
+    .close_trainer =
+        [](Trainer* trainer) {
+          guarded(&trainer->context(), [] {});
+          delete trainer;
+        },
+    .load_trainer =
+        [](Trainer* trainer, const float* parameters, const float* first, const float* second) {
+          return guarded(&trainer->context(), [&] { trainer->load(parameters, first, second); });
+        },
+    .store_trainer =
+        [](Trainer* trainer, float* parameters, float* first, float* second) {
+          return guarded(&trainer->context(), [&] { trainer->store(parameters, first, second); });
+        },
+    .train_epoch =
+        [](Trainer* trainer, const TrainingEpoch* epoch, double* loss) {
+          return guarded(&trainer->context(), [&] { *loss = trainer->run_epoch(*epoch); });
         },
 
     .flush = [](Context* context,

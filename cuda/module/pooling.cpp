@@ -16,15 +16,6 @@ class PoolingPlan final : public CudnnPlan {
               CUDNN_NOT_PROPAGATE_NAN, to_int(w.kernel_h), to_int(w.kernel_w), to_int(w.pad_h),
               to_int(w.pad_w), to_int(w.stride_h), to_int(w.stride_w)),
           "describing a pooling to cuDNN");
-    int n = 0, c = 0, out_h = 0, out_w = 0;
-    check(cudnnGetPooling2dForwardOutputDim(pooling_, x_, &n, &c, &out_h, &out_w),
-          "asking cuDNN for the output of a pooling");
-    if (out_h != p.out_h || out_w != p.out_w) {
-      throw Failure(Code::unsupported, "a pooling to " + std::to_string(p.out_h) + " x " +
-                                           std::to_string(p.out_w) + " is one to " +
-                                           std::to_string(out_h) + " x " + std::to_string(out_w) +
-                                           " for cuDNN");
-    }
     set_implementation(info, std::string("cudnn:") + (p.maximum != 0 ? "max" : "average") +
                                  (forward_ ? "_pooling_fwd:" : "_pooling_bwd:") +
                                  name_of(p.layout));
@@ -50,9 +41,19 @@ class PoolingPlan final : public CudnnPlan {
   bool forward_;
 };
 
+/// Whether cuDNN takes it so: padded alike on opposite sides, and no window cut off.
+bool is_even(const Pooling& p) {
+  const auto even = [](std::int64_t in, std::int64_t pad, std::int64_t kernel, std::int64_t stride,
+                       std::int64_t out) { return (in + 2 * pad - kernel) / stride + 1 == out; };
+  const Window& w = p.window;
+  return even(p.in.h, w.pad_h, w.kernel_h, w.stride_h, p.out_h) &&
+         even(p.in.w, w.pad_w, w.kernel_w, w.stride_w, p.out_w);
+}
+
 }  // namespace
 
 std::unique_ptr<Plan> plan_pooling(Context& context, const Primitive& primitive) {
+  if (!is_even(primitive.pooling)) return plan_own_pooling(context, primitive);
   return std::make_unique<PoolingPlan>(context, primitive.pooling);
 }
 

@@ -42,6 +42,8 @@ Planner planner_of(Kind kind) {
       return plan_optimizer;
     case Kind::pad:
       return plan_pad;
+    case Kind::all_reduce:
+      return plan_all_reduce;
   }
   throw Failure(Code::failed, "no primitive of kind " + std::to_string(static_cast<int>(kind)));
 }

@@ -20,7 +20,8 @@ double seconds_since(Clock::time_point start) {
 
 Sequence::Sequence(Context& context, std::span<const Step> steps, void* workspace,
                    std::int64_t workspace_bytes)
-    : context_(context),
+    : GraphOwner(context),
+      context_(context),
       steps_(steps.begin(), steps.end()),
       workspace_(workspace),
       start_(make_event()),
@@ -43,41 +44,11 @@ void Sequence::enqueue(std::int64_t runs) {
 }
 
 bool Sequence::capture(std::int64_t runs) {
-  graph_.reset();
-  graph_runs_ = 0;
-  // Relaxed: a library may load a kernel at its first use, which the stricter modes forbid.
-  check(cudaStreamBeginCapture(context_.stream, cudaStreamCaptureModeRelaxed),
-        "cudaStreamBeginCapture");
-  bool whole = true;
-  Code code = Code::ok;
-  std::string reason;
-  try {
-    enqueue(runs);
-  } catch (const Failure& failure) {
-    whole = false;
-    code = failure.code();
-    reason = failure.what();
-  }
-  cudaGraph_t captured = nullptr;
-  const cudaError_t ended = cudaStreamEndCapture(context_.stream, &captured);
-  const Graph graph(captured);
-  if (code == Code::poisoned || code == Code::out_of_memory) throw Failure(code, reason);
-  if (whole && ended == cudaSuccess && graph != nullptr) {
-    cudaGraphExec_t executable = nullptr;
-    const cudaError_t made = cudaGraphInstantiate(&executable, graph.get(), 0);
-    graph_.reset(executable);
-    if (made == cudaErrorMemoryAllocation) check(made, "cudaGraphInstantiate");
-    if (made == cudaSuccess) {
-      check(cudaGraphUpload(graph_.get(), context_.stream), "cudaGraphUpload");
-      context_.wait();
-      graph_runs_ = runs;
-      return true;
-    }
-    graph_.reset();
-  }
-  cudaGetLastError();  // the capture's, which has been dealt with
-  context_.wait();     // throws one that sticks
-  return false;
+  drop_graphs();
+  graph_ = capture_graph(context_, [&] { enqueue(runs); });
+  if (graph_ == nullptr) return false;
+  graph_runs_ = runs;
+  return true;
 }
 
 void Sequence::enqueue_hold(std::int64_t runs, Launch launch) {
@@ -112,7 +83,7 @@ Timing Sequence::run(std::int64_t runs, Launch launch, bool hold) {
   }
   check(cudaEventRecord(stop_.get(), context_.stream), "cudaEventRecord");
   const double enqueue_s = seconds_since(launched);
-  check(cudaEventSynchronize(stop_.get()), "cudaEventSynchronize");
+  context_.wait(stop_);
   const double host_s = seconds_since(launched);
 
   // The least of all calls: one that had to wait for a place in the stream's queue, which a hold

@@ -4,12 +4,12 @@
 #include <span>
 #include <vector>
 
-#include "cuda/module/context.hpp"
+#include "cuda/module/capture.hpp"
 
 namespace forecost::cuda {
 
 /// Steps that run one after another, and the events and the graph that they are timed with.
-struct Sequence {
+struct Sequence final : GraphOwner {
   /// Prepares the plans for the steps' tensors. Throws Failure.
   Sequence(Context& context, std::span<const Step> steps, void* workspace,
            std::int64_t workspace_bytes);
@@ -17,6 +17,10 @@ struct Sequence {
   /// As ModuleTable::run. Throws Failure.
   Timing run(std::int64_t runs, Launch launch, bool hold);
 
+  void drop_graphs() noexcept override {
+    graph_.reset();
+    graph_runs_ = 0;
+  }
   Context& context() { return context_; }
 
  private:

@@ -4,6 +4,7 @@
 //   gpu_check [--quick] [--skip-rates]      --quick: one layout; --skip-rates: no large tasks
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -21,7 +22,10 @@
 #include "core/statistics.hpp"
 #include "core/table.hpp"
 #include "core/units.hpp"
+#include "tests/cuda/training_rows.hpp"
 #include "tests/small_layers.hpp"
+#include "train/cuda/cuda_engine.hpp"
+#include "train/ensemble_trainer.hpp"
 
 namespace forecost {
 namespace {
@@ -220,7 +224,57 @@ void check_repeatability(Check& check) {
   check.expect(middle <= 0.03, fmt::format("two measurements are {:.1f} % apart", 100 * middle));
 }
 
-int run(const std::set<std::string>& options) {
+/// The predictor's networks, trained on the GPU and on this CPU: how far they are apart after 20
+/// steps, and how fast each is. `small`: networks that a stand-in computes in seconds.
+void check_training(Check& check, const World& world, bool small) {
+  const auto device = open_training_device(world);
+  const auto alone = make_local_collective();
+  Recipe recipe = recipe_of("default");
+  if (small) recipe.hidden = {16, 16};
+  constexpr std::int64_t inputs = 24;
+  const std::int64_t batch = small ? 32 : recipe.batch;
+  const TrainingRows rows(20 * batch, inputs);
+  EnsembleTask task{.recipe = recipe,
+                    .shape = MlpShape(inputs, recipe.hidden),
+                    .x = rows.x,
+                    .y = rows.y,
+                    .epochs = 6,
+                    .batch = batch,
+                    .seed = 1,
+                    .sharing = Sharing::fast,
+                    .members = {}};
+  for (int member = 0; member < recipe.members; ++member) task.members.push_back(member);
+
+  TextTable table({"trained on", ">steps/s", ">apart from the CPU"});
+  EnsembleState expected;
+  const auto train = [&](const std::string& where, const EngineFactory& engine, double allowed) {
+    EnsembleTrainer trainer(task, engine, *alone);
+    trainer.run_epoch();
+    const EnsembleState state = trainer.state();
+    if (expected.parameters.empty()) expected = state;
+    const double apart = largest_difference(state.parameters, expected.parameters);
+    const auto begin = std::chrono::steady_clock::now();
+    const int epochs = small ? 1 : task.epochs - 1;
+    for (int epoch = 0; epoch < epochs; ++epoch) trainer.run_epoch();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double steps_per_s = 20 * epochs / seconds;
+    table.add({where, fmt::format("{:.0f}", steps_per_s), fmt::format("{:.1e}", apart)});
+    check.report["training"][where] = {{"apart_after_20_steps", apart},
+                                       {"steps_per_s", steps_per_s}};
+    check.expect(apart <= allowed,
+                 fmt::format("parameters trained on {} are {} from the CPU's", where, apart));
+  };
+  train("cpu", make_cpu_engine, 0);
+  // Adam's first steps have the sign of a gradient, and so a whole learning rate of 3e-3 in them: a
+  // parameter whose gradient is as good as zero may go either way.
+  train("cuda f32", cuda_engines(*device, cuda::Precision::f32), 1e-3);
+  train("cuda tf32", cuda_engines(*device, cuda::Precision::tf32), 0.1);
+  train("cuda bf16", cuda_engines(*device, cuda::Precision::bf16), 0.1);
+  std::cerr << table.str() << "\n";
+}
+
+int run(const World& world, const std::set<std::string>& options) {
   Check check;
   check.report["failures"] = Json::array();
   for (const char* layout : {"nchw", "nhwc"}) {
@@ -236,10 +290,14 @@ int run(const std::set<std::string>& options) {
     check_rates(check);
     check_repeatability(check);
   }
-  const Device& device = check.backend->device();
+  const Device device = check.backend->device();
   check.report["device"] = {{"name", device.name}, {"class", device.device_class}};
   check.report["environment"] = check.backend->environment().facts;
   check.report["warnings"] = check.backend->warnings();
+  if (!check.backend->poisoned()) {
+    check.backend.reset();
+    check_training(check, world, options.contains("--skip-rates"));
+  }
   std::cout << check.report.dump(2) << "\n";
   return check.failures == 0 ? 0 : 5;
 }
@@ -256,7 +314,8 @@ int main(int argc, char** argv) {
     }
   }
   try {
-    return forecost::run(options);
+    const forecost::World world(argc, argv);
+    return forecost::run(world, options);
   } catch (const forecost::EnvironmentError& error) {
     std::cerr << error.what() << "\n";
     return 3;

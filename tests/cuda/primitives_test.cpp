@@ -266,26 +266,43 @@ Values pool(const Pooling& p, const Values& x) {
   return y;
 }
 
+struct PoolingCase {
+  Image in;
+  std::int64_t out_h, out_w;
+  Window window;
+  std::string_view library;
+};
+
 TEST_F(PoolingPrimitive, ComputesBothDirections) {
-  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
-    for (const std::int32_t maximum : {0, 1}) {
-      Primitive primitive{Kind::pooling, {}};
-      Pooling& p = primitive.pooling;
-      p = {Direction::forward,       Element::f32, layout, {2, 3, 7, 6}, 4, 3,
-           {3, 2, 2, 2, 1, 0, 1, 1}, maximum};
-      const DeviceTensor x = random(p.element, count(p.in)), y = zeros(p.element, 2 * 3 * 4 * 3),
-                         dy = random(p.element, y.count), dx = zeros(p.element, x.count);
-      run(primitive, {x.memory, y.memory});
-      const Function_ f = [&](const std::vector<Values>& in) { return pool(p, in[0]); };
-      expect_near(read(y), f({read(x)}), 1e-5);
-      p.direction = Direction::backward;
-      run(primitive, {x.memory, y.memory, dy.memory, dx.memory});
-      expect_near(read(dx), gradient(f, {read(x)}, 0, read(dy)), 1e-4);
+  const PoolingCase cases[] = {
+      {{2, 3, 7, 6}, 4, 3, {3, 2, 2, 2, 1, 0, 1, 1}, "cudnn:"},
+      // Padded at the end alone, as "same" pads an even size; and with a last window cut off.
+      {{2, 8, 6, 8}, 3, 4, {3, 3, 2, 2, 0, 0, 1, 1}, "forecost:"},
+      {{1, 3, 6, 5}, 4, 5, {3, 2, 2, 1, 1, 0, 1, 1}, "forecost:"},
+  };
+  for (const PoolingCase& each : cases) {
+    for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+      for (const std::int32_t maximum : {0, 1}) {
+        Primitive primitive{Kind::pooling, {}};
+        Pooling& p = primitive.pooling;
+        p = {Direction::forward, Element::f32, layout,      each.in,
+             each.out_h,         each.out_w,   each.window, maximum};
+        const Image out{p.in.n, p.in.c, p.out_h, p.out_w};
+        const DeviceTensor x = random(p.element, count(p.in)), y = zeros(p.element, count(out)),
+                           dy = random(p.element, y.count), dx = zeros(p.element, x.count);
+        EXPECT_THAT(std::string(plan(primitive).second.implementation), StartsWith(each.library));
+        run(primitive, {x.memory, y.memory});
+        const Function_ f = [&](const std::vector<Values>& in) { return pool(p, in[0]); };
+        expect_near(read(y), f({read(x)}), 1e-5);
+        p.direction = Direction::backward;
+        run(primitive, {x.memory, y.memory, dy.memory, dx.memory});
+        expect_near(read(dx), gradient(f, {read(x)}, 0, read(dy)), 1e-4);
+      }
     }
   }
 }
 
-TEST_F(PoolingPrimitive, RefusesAnOutputThatIsNotTheLibrarys) {
+TEST_F(PoolingPrimitive, RefusesAWindowOfPaddingAlone) {
   Primitive primitive{Kind::pooling, {}};
   primitive.pooling = {Direction::forward,
                        Element::f32,
@@ -361,17 +378,33 @@ TEST_F(BatchNormPrimitive, ComputesBothDirectionsOfTraining) {
 }
 
 TEST_F(BatchNormPrimitive, ComputesWithStoredStatistics) {
-  Primitive primitive{Kind::batch_norm, {}};
-  BatchNorm& p = primitive.batch_norm;
-  p = {Direction::forward, 0, Element::f32, Layout::nchw, {3, 4, 5, 2}, 1e-3};
-  const DeviceTensor x = random(p.element, count(p.image)), y = zeros(p.element, x.count),
-                     scale = random(Element::f32, 4, 0.5, 1.5), shift = random(Element::f32, 4),
-                     mean = random(Element::f32, 4), variance = random(Element::f32, 4, 0.1, 2);
-  run(primitive, {x.memory, scale.memory, shift.memory, mean.memory, variance.memory, y.memory});
-  expect_near(read(y),
-              normalise(p, {read(x), read(scale), read(shift), read(mean), read(variance)}), 1e-5);
-  p.direction = Direction::backward;
-  EXPECT_THROW(plan(primitive), Refused) << "the library has no such gradient";
+  for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
+    for (const Image& of : {Image{3, 4, 5, 2}, Image{9, 8, 1, 1}}) {
+      Primitive primitive{Kind::batch_norm, {}};
+      BatchNorm& p = primitive.batch_norm;
+      p = {Direction::forward, 0, Element::f32, layout, of, 1e-3};
+      const std::int64_t c = of.c;
+      const DeviceTensor x = random(p.element, count(of)), y = zeros(p.element, x.count),
+                         scale = random(Element::f32, c, 0.5, 1.5), shift = random(Element::f32, c),
+                         mean = random(Element::f32, c), variance = random(Element::f32, c, 0.1, 2),
+                         dy = random(p.element, x.count), dx = zeros(p.element, x.count),
+                         dscale = zeros(Element::f32, c), dshift = zeros(Element::f32, c);
+      run(primitive,
+          {x.memory, scale.memory, shift.memory, mean.memory, variance.memory, y.memory});
+      const std::vector<Values> inputs{read(x), read(scale), read(shift), read(mean),
+                                       read(variance)};
+      const Function_ f = [&](const std::vector<Values>& in) { return normalise(p, in); };
+      expect_near(read(y), f(inputs), 1e-5);
+      p.direction = Direction::backward;
+      EXPECT_STREQ(run(primitive, {x.memory, dy.memory, scale.memory, mean.memory, variance.memory,
+                                   dx.memory, dscale.memory, dshift.memory})
+                       .implementation,
+                   "forecost:batch_norm_bwd_inference");
+      expect_near(read(dx), gradient(f, inputs, 0, read(dy)), 1e-4);
+      expect_near(read(dscale), gradient(f, inputs, 1, read(dy)), 1e-4);
+      expect_near(read(dshift), gradient(f, inputs, 2, read(dy)), 1e-4);
+    }
+  }
 }
 
 // --- softmax, activation, dropout ---

@@ -106,6 +106,58 @@ class Cuda(ProgramTest):
         self.assertGreater(found["sweep"]["predictions"][0]["total_s"], 0)
         self.assert_kept_the_protocol()
 
+    def test_layers_beyond_what_the_stand_in_computes(self):
+        """They take their time and leave zeros: rows of shipped sweeps are as good as small ones."""
+        head = SWEEP[:SWEEP.index("[[dense]]")].replace("check = true\n", "")
+        self.sweep.write_text(head + """
+[[dense]]
+batch = [32, 1600]
+in_features = 500
+out_features = 12000
+passes = ["forward", "backward_weights"]
+[[softmax]]
+batch = 250
+rows = 900
+features = 300
+passes = ["forward", "backward"]
+[[layer_norm]]
+batch = 50
+rows = 170
+features = 300
+""")
+        self.collect(self.standin())
+        rows = self.exported()
+        self.assertEqual({row["status"] for row in rows}, {"ok"}, [row["reason"] for row in rows])
+
+    def test_gangs_of_gpus(self):
+        head = SWEEP[:SWEEP.index("[[dense]]")].replace("check = true\n", "")
+        self.sweep.write_text(head + """
+[[allreduce]]
+samples = 24
+batch = 1
+elements = {min = 100, max = 1000000, scale = "log"}
+ranks = [2, 4]
+dtypes = ["f32", "f16", "bf16"]
+cache = ["cold", "hot"]
+[[allreduce]]
+batch = 1
+elements = 1000
+ranks = 4
+nodes = 2
+""")
+        done = self.collect(self.standin([gpu(i) for i in range(4)]), ranks=4)
+        self.assert_complete("stand-in-gpu")
+        rows = self.exported()
+        across = [row for row in rows if row["nodes"] == 2]
+        self.assertEqual([row["status"] for row in across], ["unsupported"])
+        self.assertIn("each of 2 nodes", across[0]["reason"])
+        here = [row for row in rows if row["nodes"] == 1]
+        self.assertEqual({row["status"] for row in here}, {"ok"}, done.stderr)
+        self.assertEqual({(row["ranks"], row["implementation"]) for row in here},
+                         {(2, "nccl:allreduce:ranks_2"), (4, "nccl:allreduce:ranks_4")})
+        self.assertEqual({row["protocol"] for row in here}, {"device_events"})
+        self.assert_kept_the_protocol()
+
     def test_results_that_add_up_in_no_fixed_order(self):
         """cuDNN's own gradient of a maximum: its last bits are others in every run."""
         head = SWEEP[:SWEEP.index("[[dense]]")]

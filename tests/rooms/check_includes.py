@@ -20,12 +20,13 @@ MAY_INCLUDE = {
     "collect/backends": ["core", "data", "collect", "collect/backends/cpu", "collect/backends/cuda",
                          "collect/backends/replay"],  # the registry
     "collect/backends/cpu": ["core", "data", "data/networks", "mpi", "collect", "collect/backends"],
-    "collect/backends/cuda": ["core", "cuda", "data", "collect", "collect/backends"],
+    "collect/backends/cuda": ["core", "cuda", "data", "mpi", "collect", "collect/backends"],
     "cuda": ["core"],
     # Loaded at run time: the interface is all that it shares, besides formulas without data.
     "cuda/module": ["core", "cuda"],
     "collect/backends/replay": ["core", "data", "data/corpus", "collect", "collect/backends"],
     "train/model": ["core", "data", "data/h5"],
+    "train/cuda": ["core", "cuda", "mpi", "train", "train/model"],
     "train": ["core", "data", "data/corpus", "data/h5", "mpi", "train/model"],
     "predict": ["core", "data", "data/networks", "train/model"],
     "cli": None,  # all

@@ -1,4 +1,4 @@
-#include "train/training_rules.hpp"
+#include "core/training_rules.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -12,6 +12,7 @@
 
 #include "collect/backends/cuda/cuda_case.hpp"
 #include "collect/backends/cuda/cuda_probe.hpp"
+#include "collect/backends/cuda/gang_communicator.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
 
@@ -190,14 +191,24 @@ class CudaBackend final : public TimingBackend {
           "{} {} has no algorithms to choose among: measured by the policy heuristic", op.name,
           name_of(task.pass));
     }
-    if (op.name == "batch_norm" && task.pass == Pass::backward && task.layer["training"] == 0) {
-      return "cuDNN has no gradient of batch_norm with stored statistics";
-    }
     return std::nullopt;
   }
 
   std::unique_ptr<PreparedCase> prepare(const Task& task, std::uint64_t seed) override {
     return prepare_case(device_handle_, throttle_, task, layout_, seed);
+  }
+
+  void meet(Gang& gang) override { open_communicator(gang, device_handle_); }
+
+  std::unique_ptr<PreparedCase> prepare_collective(const Task& task, std::uint64_t seed,
+                                                   Gang& gang) override {
+    Communicator* communicator = communicator_of(gang);
+    if (task.dtype != DType::f32 && task.dtype != DType::f16 && task.dtype != DType::bf16) {
+      throw CaseRefused(Status::unsupported,
+                        fmt::format("NCCL adds f32, f16 and bf16, not {}", name_of(task.dtype)));
+    }
+    return prepare_recipe(device_handle_, throttle_, task, layout_, seed,
+                          [&](Recipe& recipe) { describe_allreduce(recipe, task, communicator); });
   }
 
   double now_s() const override { return host_seconds(); }

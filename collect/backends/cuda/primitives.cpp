@@ -57,6 +57,9 @@ Primitive primitive(const OptimizerStep& step) {
   return envelope(Kind::optimizer, &Primitive::optimizer, step);
 }
 Primitive primitive(const Pad& pad) { return envelope(Kind::pad, &Primitive::pad, pad); }
+Primitive primitive(const AllReduce& all_reduce) {
+  return envelope(Kind::all_reduce, &Primitive::all_reduce, all_reduce);
+}
 
 Primitive empty_primitive() {
   Primitive whole{};

@@ -30,6 +30,7 @@ Primitive primitive(const Embedding& embedding);
 Primitive primitive(const Reduce& reduce);
 Primitive primitive(const OptimizerStep& step);
 Primitive primitive(const Pad& pad);
+Primitive primitive(const AllReduce& all_reduce);
 /// A kernel that does nothing.
 Primitive empty_primitive();
 

@@ -165,5 +165,7 @@ void describe_rnn(Recipe& recipe, const Task& task);
 void describe_softmax(Recipe& recipe, const Task& task);
 void describe_transfer(Recipe& recipe, const Task& task);
 void describe_update(Recipe& recipe, const Task& task);
+/// Over the ranks of the communicator, all of which run it at the same time.
+void describe_allreduce(Recipe& recipe, const Task& task, Communicator* communicator);
 
 }  // namespace forecost::cuda

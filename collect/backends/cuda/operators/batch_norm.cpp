@@ -33,10 +33,18 @@ void describe_batch_norm(Recipe& recipe, const Task& task) {
   const auto x = recipe.input("src", image), scale = recipe.input("scale", channels, {0.5, 1}),
              shift = recipe.input("shift", channels);
 
-  if (!s.training) {  // forward alone: see unsupported() for its gradient
+  if (!s.training) {
     const auto mean = recipe.input("mean", channels, {0.1}),
                variance = recipe.input("variance", channels, {0.1, 0.3});
-    recipe.run(primitive(norm), {x, scale, shift, mean, variance, recipe.result("dst", image)});
+    if (task.pass == Pass::forward) {
+      recipe.run(primitive(norm), {x, scale, shift, mean, variance, recipe.result("dst", image)});
+      return;
+    }
+    norm.direction = Direction::backward;
+    recipe.run(primitive(norm),
+               {x, recipe.input("diff_dst", image), scale, mean, variance,
+                recipe.result("diff_src", image), recipe.result("diff_scale", channels),
+                recipe.result("diff_shift", channels)});
     return;
   }
   const auto forward = recipe.plan(primitive(norm));

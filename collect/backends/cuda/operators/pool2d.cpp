@@ -1,6 +1,5 @@
 #include "data/operators/pool2d.hpp"
 
-#include "collect/backend.hpp"
 #include "collect/backends/cuda/primitives.hpp"
 #include "collect/backends/cuda/recipe.hpp"
 
@@ -9,11 +8,6 @@ namespace forecost::cuda {
 void describe_pool2d(Recipe& recipe, const Task& task) {
   const Pool2dShape s = pool2d_shape(task.layer);
   const WindowSide h = s.vertical(), w = s.horizontal();
-  // cuDNN takes another shape than its own formula gives where the last window is cut off, but
-  // pads opposite sides alike.
-  if (h.pad_before != h.pad_after || w.pad_before != w.pad_after) {
-    throw CaseRefused(Status::unsupported, "cuDNN pads opposite sides of a pooling alike");
-  }
   Pooling pooling{};
   pooling.element = recipe.element();
   pooling.layout = recipe.layout();

@@ -5,12 +5,16 @@
 
 #include "core/host_device.hpp"
 #include "core/random.hpp"
-#include "train/recipe.hpp"
 
 // The mathematics of a training step for one row or one element: what the CPU's loops and the
 // GPU's kernels both run.
 
 namespace forecost {
+
+enum class Loss : std::uint8_t {
+  absolute,  ///< |error|, rounded off (Huber) within `huber_delta`
+  squared
+};
 
 /// Loss of one row and its derivative with respect to the error.
 struct RowLoss {

@@ -1,0 +1,223 @@
+#include "cuda/module/communicator.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "cuda/module/capture.hpp"
+#include "cuda/module/waiting.hpp"
+
+namespace forecost::cuda {
+
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == sizeof(CommunicatorId));
+
+std::string words_of(ncclResult_t status, ncclComm_t comm) {
+  std::string words = ncclGetErrorString(status);
+  // What NCCL has to say of the last error; empty or of an older one if it has nothing to say.
+  if (const char* last = ncclGetLastError(comm); last != nullptr && *last != '\0') {
+    words += std::string(" (") + last + ")";
+  }
+  return words;
+}
+
+ncclDataType_t to_nccl(Number number) {
+  switch (number) {
+    case Number::f32:
+      return ncclFloat32;
+    case Number::f64:
+      return ncclFloat64;
+    case Number::i64:
+      return ncclInt64;
+    case Number::bf16:
+      return ncclBfloat16;
+    case Number::f16:
+      return ncclFloat16;
+    case Number::u8:
+      return ncclUint8;
+  }
+  throw Failure(Code::failed, "a number of unknown type");
+}
+
+std::int64_t bytes_of(Number number) {
+  switch (number) {
+    case Number::f32:
+      return 4;
+    case Number::f64:
+    case Number::i64:
+      return 8;
+    case Number::bf16:
+    case Number::f16:
+      return 2;
+    case Number::u8:
+      break;
+  }
+  return 1;
+}
+
+Number number_of(Element element) {
+  switch (element) {
+    case Element::f32:
+      return Number::f32;
+    case Element::f16:
+      return Number::f16;
+    case Element::bf16:
+      return Number::bf16;
+    default:
+      throw Failure(Code::unsupported, "sums over ranks are of f32, f16 or bf16 elements");
+  }
+}
+
+class AllReducePlan final : public Plan {
+ public:
+  explicit AllReducePlan(const AllReduce& p)
+      : communicator_(*p.communicator), count_(p.count), number_(number_of(p.element)) {
+    std::snprintf(info.implementation, sizeof info.implementation, "nccl:allreduce:ranks_%d",
+                  communicator_.size());
+  }
+  /// {source, destination}
+  void enqueue(Context&, void* const* tensors, void*) override {
+    communicator_.all_reduce(tensors[0], tensors[1], count_, number_, Combine::sum);
+  }
+
+ private:
+  Communicator& communicator_;
+  std::int64_t count_;
+  Number number_;
+};
+
+Code code_of(ncclResult_t status) {
+  switch (status) {
+    case ncclRemoteError:
+      return Code::peer_lost;
+    case ncclInvalidUsage:
+    case ncclInvalidArgument:
+      return Code::unsupported;
+    default:
+      return Code::failed;
+  }
+}
+
+}  // namespace
+
+CommunicatorId new_communicator_id() {
+  ncclUniqueId made{};
+  if (const ncclResult_t status = ncclGetUniqueId(&made); status != ncclSuccess) {
+    throw Failure(Code::failed, "ncclGetUniqueId: " + words_of(status, nullptr));
+  }
+  CommunicatorId id{};
+  std::memcpy(id.bytes, made.internal, sizeof id.bytes);
+  return id;
+}
+
+Communicator::Communicator(Context& context, const CommunicatorId& id, int rank, int size,
+                           double timeout_s)
+    : context_(context), rank_(rank), size_(size), timeout_s_(timeout_s) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclUniqueId unique{};
+  std::memcpy(unique.internal, id.bytes, sizeof id.bytes);
+  const ncclResult_t status = ncclCommInitRankConfig(&handle_, size, unique, rank, &config);
+  settle("opening a communicator", status);
+  context_.communicators.push_back(this);
+}
+
+Communicator::~Communicator() {
+  std::erase(context_.communicators, this);
+  if (handle_ == nullptr) return;
+  // Finalizing flushes what is on its way, which a lost peer would make endless.
+  ncclResult_t status = ncclCommFinalize(handle_);
+  Waiting waiting;
+  while (status == ncclSuccess || status == ncclInProgress) {
+    if (ncclCommGetAsyncError(handle_, &status) != ncclSuccess || status != ncclInProgress) break;
+    if (waiting.pause() > timeout_s_) break;
+  }
+  if (status == ncclSuccess) {
+    ncclCommDestroy(handle_);
+  } else {
+    ncclCommAbort(handle_);
+  }
+}
+
+void Communicator::settle(const char* what, ncclResult_t status) {
+  Waiting waiting;
+  while (status == ncclInProgress) {
+    if (waiting.pause() > timeout_s_) {
+      give_up(Code::peer_lost, std::string(what) + ": no answer from the other ranks within " +
+                                   seconds_text(timeout_s_));
+    }
+    if (const ncclResult_t asked = ncclCommGetAsyncError(handle_, &status); asked != ncclSuccess) {
+      status = asked;
+    }
+  }
+  if (status == ncclSuccess) return;
+  give_up(code_of(status), std::string(what) + ": " + words_of(status, handle_));
+}
+
+void Communicator::give_up(Code code, const std::string& why) {
+  for (GraphOwner* owner : context_.graph_owners) owner->drop_graphs();
+  if (handle_ != nullptr) ncclCommAbort(handle_);
+  handle_ = nullptr;
+  throw Failure(code, why);
+}
+
+void Communicator::all_reduce(const void* from, void* to, std::int64_t count, Number number,
+                              Combine combine) {
+  if (handle_ == nullptr) give_up(Code::peer_lost, "all-reduce: the communicator was given up");
+  settle("all-reduce",
+         ncclAllReduce(from, to, static_cast<std::size_t>(count), to_nccl(number),
+                       combine == Combine::sum ? ncclSum : ncclMax, handle_, context_.stream));
+}
+
+void Communicator::broadcast(void* memory, std::int64_t bytes, int root) {
+  if (handle_ == nullptr) give_up(Code::peer_lost, "broadcast: the communicator was given up");
+  settle("broadcast", ncclBroadcast(memory, memory, static_cast<std::size_t>(bytes), ncclUint8,
+                                    root, handle_, context_.stream));
+}
+
+/// Through device memory and back.
+template <class Exchange>
+void Communicator::stage(void* values, std::int64_t bytes, Exchange exchange) {
+  std::byte* memory = staged_.of(std::max<std::int64_t>(bytes, 1));
+  const auto copy = [&](void* to, const void* from, cudaMemcpyKind kind) {
+    check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, context_.stream),
+          "cudaMemcpyAsync");
+  };
+  if (bytes > 0) copy(memory, values, cudaMemcpyHostToDevice);
+  exchange(memory);
+  context_.wait();  // a copy into memory that may be paged waits by itself, and watches nobody
+  if (bytes > 0) copy(values, memory, cudaMemcpyDeviceToHost);
+  context_.wait();
+}
+
+void Communicator::combine(void* values, Number number, std::int64_t count, Combine how) {
+  stage(values, count * bytes_of(number),
+        [&](void* memory) { all_reduce(memory, memory, count, number, how); });
+}
+
+void Communicator::broadcast_host(void* values, std::int64_t bytes, int root) {
+  stage(values, bytes, [&](void* memory) { broadcast(memory, bytes, root); });
+}
+
+void Communicator::watch(double waited_s) {
+  if (handle_ == nullptr) return;
+  ncclResult_t status = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(handle_, &status);
+  if (asked != ncclSuccess) status = asked;
+  if (status != ncclSuccess && status != ncclInProgress) {
+    give_up(Code::peer_lost,
+            "another rank of the communicator is lost: " + words_of(status, handle_));
+  }
+  if (waited_s > timeout_s_) {
+    give_up(Code::peer_lost, "no answer from the other ranks within " + seconds_text(timeout_s_) +
+                                 ": one of them is presumed dead");
+  }
+}
+
+std::unique_ptr<Plan> plan_all_reduce(Context&, const Primitive& primitive) {
+  return std::make_unique<AllReducePlan>(primitive.all_reduce);
+}
+
+}  // namespace forecost::cuda
