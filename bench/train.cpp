@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   const double budget_s = argc > 1 ? std::atof(argv[1]) : 2;
   const Gemm& gemm = best_gemm();
   const MlpShape shape(inputs, hidden);
-  TextTable table({"what", ">batch", ">ranks", ">rows/s", ">GFLOP/s"});
+  TextTable table({"what", ">batch", ">ranks", ">steps/s", ">rows/s", ">GFLOP/s"});
 
   // The limit: the network's own largest product.
   constexpr std::int64_t m = 1024, n = 256;
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     gemm.multiply(m, n, n, {a.data(), n}, {b.data(), n}, 0, c.data(), n);
   });
   const double gemm_rate = 2.0 * m * n * n / gemm_s;
-  table.add({fmt::format("GEMM 1024 x 256 x 256 ({})", gemm.name()), "", "1", "",
+  table.add({fmt::format("GEMM 1024 x 256 x 256 ({})", gemm.name()), "", "1", "", "",
              fmt::format("{:.1f}", gemm_rate / 1e9)});
 
   for (const std::int64_t batch : {128, 1024}) {
@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
     const double flops = static_cast<double>(rows) *
                          (6 * shape.macs() - 2 * static_cast<double>(inputs * hidden[0]));
     table.add({"train 3 x 256", std::to_string(batch), std::to_string(world.size()),
+               fmt::format("{:.0f}", static_cast<double>(rows / batch) / best),
                fmt::format("{:.0f}", static_cast<double>(rows) / best),
                fmt::format("{:.1f}", flops / best / 1e9)});
   }
@@ -109,7 +110,7 @@ int main(int argc, char** argv) {
   const double predict_s =
       best_s(budget_s, [&] { mlp_predict(gemm, shape, parameters, x.data(), queries, y.data()); });
   const double predict_rate = queries * 2 * shape.macs() / predict_s;
-  table.add({"predict 3 x 256", "16384", "1", fmt::format("{:.0f}", queries / predict_s),
+  table.add({"predict 3 x 256", "16384", "1", "", fmt::format("{:.0f}", queries / predict_s),
              fmt::format("{:.1f}", predict_rate / 1e9)});
   std::fputs(table.str().c_str(), stdout);
   std::printf("predictions at %.0f %% of the GEMM rate\n", 100 * predict_rate / gemm_rate);

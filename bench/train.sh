@@ -43,7 +43,8 @@ awk -v torch=$torch '
     printf "GEMM rate: %.0f GFLOP/s ours", most["one gemm"]
     if (torch == "yes") printf ", %.0f torch", most["torch gemm"]
     print ""
-    ratio("two ranks / one, batch 1024, rows/s", most["two 1024"], most["one 1024"], "1.8")
+    ratio("two ranks / one, batch 128, steps/s", most["two 128"] / 128, most["one 128"] / 128, "-")
+    ratio("two ranks / one, batch 1024, steps/s", most["two 1024"] / 1024, most["one 1024"] / 1024, "1.8")
     if (torch == "yes" && most["torch gemm"] < 0.7 * most["one gemm"]) {
       print "torch has a slow BLAS here (libopenblas0-pthread is a fast one): no ratio"
     } else if (torch == "yes") {

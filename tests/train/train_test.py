@@ -85,8 +85,8 @@ with tempfile.TemporaryDirectory() as folder:
         assert content(folder / "f3.h5") == content(folder / "f1.h5")
 
     # A stop writes a checkpoint, resume ends in the same bits.
-    run("train", corpus, "-o", folder / "whole.h5", "--deterministic", "--epochs", 40)
-    arguments = [FORECOST, "train", str(corpus), "-o", str(folder / "cut.h5"), "--deterministic", "--epochs", "40",
+    run("train", corpus, "-o", folder / "whole.h5", "--deterministic", "--epochs", 60)
+    arguments = [FORECOST, "train", str(corpus), "-o", str(folder / "cut.h5"), "--deterministic", "--epochs", "60",
                  "--checkpoint", str(folder / "ckpt")]
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
     time.sleep(0.5)
@@ -100,47 +100,46 @@ with tempfile.TemporaryDirectory() as folder:
 
     # A signal to one rank stops all groups; another number of ranks goes on.
     if MPIEXEC:
-        def children_of(process):
-            found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
-            return [int(pid) for pid in found]
-
         def start(*arguments, ranks):
             command = [MPIEXEC, "-n", str(ranks), "--oversubscribe", FORECOST, *map(str, arguments)]
             return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-        def wait_for(files, process):
-            """Until so many checkpoints lie there."""
-            for _ in range(600):
-                if len(list((folder / "ckpt2").glob("*.h5"))) >= files:
+        def signal_one(process, number):
+            """To one rank, when the first checkpoint lies there and most networks are yet to be trained."""
+            ranks = []
+            for _ in range(3000):
+                if not ranks:
+                    ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+                if ranks and any((folder / "ckpt2").glob("*.h5")):
+                    os.kill(int(ranks[-1]), number)
                     return
                 assert process.poll() is None, process.communicate()
-                time.sleep(0.05)
+                time.sleep(0.01)
             raise AssertionError("no checkpoint")
 
-        training = ["train", corpus, "-o", folder / "cut2.h5", "--deterministic", "--epochs", 40, "--checkpoint",
+        training = ["train", corpus, "-o", folder / "cut2.h5", "--deterministic", "--epochs", 60, "--checkpoint",
                     folder / "ckpt2"]
         process = start(*training, ranks=3)
-        wait_for(1, process)
-        os.kill(children_of(process)[-1], signal.SIGUSR1)
+        signal_one(process, signal.SIGUSR1)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 75 and "--resume" in errors, (process.returncode, errors)
         run(*training, "--resume", ranks=2)
         assert content(folder / "cut2.h5") == content(folder / "whole.h5")
 
         # A rank that is killed, or answers no more, ends all within seconds; what was saved is good.
-        for fault, options, expected in ((signal.SIGKILL, (), None), (signal.SIGSTOP, (), 70),
-                                         (signal.SIGSTOP, ("--ranks-per-model", 4), 70)):
+        shared = [word for word in training if word != "--deterministic"] + ["--ranks-per-model", 4]
+        for fault, command, expected in ((signal.SIGKILL, training, None), (signal.SIGSTOP, training, 70),
+                                         (signal.SIGSTOP, shared, 70)):
             for file in (folder / "ckpt2").glob("*"):
                 file.unlink()
             (folder / "cut2.h5").unlink(missing_ok=True)
-            process = start(*training, "--collective-timeout", 1.5, *options, ranks=4)
-            wait_for(1, process)
-            os.kill(children_of(process)[1], fault)
+            process = start(*command, "--collective-timeout", 1.5, ranks=4)
+            signal_one(process, fault)
             _, errors = process.communicate(timeout=40)
             assert process.returncode != 0 and expected in (None, process.returncode), (process.returncode, errors)
             assert fault != signal.SIGSTOP or "another rank is presumed dead" in errors, errors
             assert not (folder / "cut2.h5").exists()
-            if not options:
+            if command == training:
                 run(*training, "--resume", ranks=2)
                 assert content(folder / "cut2.h5") == content(folder / "whole.h5"), fault
 
