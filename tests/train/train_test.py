@@ -123,6 +123,9 @@ with tempfile.TemporaryDirectory() as folder:
         signal_one(process, signal.SIGUSR1)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 75 and "--resume" in errors, (process.returncode, errors)
+        # Groups that were not told would have finished their four networks each.
+        epochs = [h5py.File(file).attrs["epoch"] for file in (folder / "ckpt2").glob("*.h5")]
+        assert epochs.count(60) < 8, epochs
         run(*training, "--resume", ranks=2)
         assert content(folder / "cut2.h5") == content(folder / "whole.h5")
 
