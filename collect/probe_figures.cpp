@@ -71,10 +71,11 @@ ProbeReport tell(const ProbeFigures& figures, int rounds, double told_share, Dev
   keep(Attribute::probed_cache_bandwidth_bytes_per_s, fastest->second);
   report.spread[Attribute::probed_cache_bandwidth_bytes_per_s] =
       report.curve_spread[fastest->first];
-  const double cache_bytes = effective_cache_bytes(curve);
-  keep(Attribute::probed_cache_bytes, cache_bytes);
-  report.spread[Attribute::probed_cache_bytes] =
-      std::abs(1 - effective_cache_bytes(middle) / cache_bytes);
+  if (const auto cache_bytes = effective_cache_bytes(curve)) {
+    keep(Attribute::probed_cache_bytes, *cache_bytes);
+    report.spread[Attribute::probed_cache_bytes] =
+        std::abs(1 - effective_cache_bytes(middle).value_or(0) / *cache_bytes);
+  }
   try {
     device.set_bandwidth_curve(std::move(curve));
   } catch (const UsageError& error) {
@@ -83,12 +84,12 @@ ProbeReport tell(const ProbeFigures& figures, int rounds, double told_share, Dev
   return report;
 }
 
-double effective_cache_bytes(const BandwidthCurve& curve) {
+std::optional<double> effective_cache_bytes(const BandwidthCurve& curve) {
   // From the largest down: a dip among the smaller ones is no end of the caches.
   const auto fast = std::find_if(curve.rbegin(), curve.rend(), [&](const auto& point) {
     return point.second >= 1.6 * curve.rbegin()->second;
   });
-  return fast == curve.rend() ? curve.begin()->first : fast->first;
+  return fast == curve.rend() ? std::nullopt : std::optional(fast->first);
 }
 
 void keep_larger_limits(const Device& before, Device& device) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "collect/backend.hpp"
@@ -39,15 +40,15 @@ struct ProbeFigures {
 int probe_rounds(double budget_s, const std::function<double()>& now_s,
                  const std::function<void(int)>& round, const std::function<void()>& after_round);
 
-/// What no round told stays unknown. Sets in the device the quantile `told_share` of each figure,
-/// of the curve also its maximum as the cache bandwidth and the size of the caches. What cannot be
-/// stays unknown, with a warning.
+/// Sets in the device the quantile `told_share` of each figure, of the curve also its maximum as
+/// the cache bandwidth and the size of the caches. What no round told stays unknown, and so does
+/// what cannot be, with a warning.
 ProbeReport tell(const ProbeFigures& figures, int rounds, double told_share, Device& device);
 
 /// The largest working set that is read 1.6 times as fast as the largest of all, which is memory's
-/// rate: a last-level cache is two times faster than memory or more. The smallest of all if none
-/// is. The curve is not empty.
-double effective_cache_bytes(const BandwidthCurve& curve);
+/// rate: a last-level cache is two times faster than memory or more. nullopt if none is: no cache
+/// is seen. The curve is not empty.
+std::optional<double> effective_cache_bytes(const BandwidthCurve& curve);
 
 /// After a second probe of a device: the larger of both limits, and of what is no limit the first.
 void keep_larger_limits(const Device& before, Device& device);

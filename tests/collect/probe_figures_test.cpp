@@ -10,7 +10,17 @@ TEST(ProbeFigures, CachesEndWhereTheCurveFallsToMemorysRate) {
   // A dip among smaller sizes is not the end.
   EXPECT_EQ(effective_cache_bytes({{1e6, 90e9}, {2e6, 9e9}, {4e6, 64e9}, {8e6, 10e9}}), 4e6);
   // All of it comes from one memory: no cache is seen.
-  EXPECT_EQ(effective_cache_bytes({{1e6, 15e9}, {2e6, 12e9}, {4e6, 10e9}}), 1e6);
+  EXPECT_EQ(effective_cache_bytes({{1e6, 15e9}, {2e6, 12e9}, {4e6, 10e9}}), std::nullopt);
+}
+
+TEST(ProbeFigures, CachesThatAreNotSeenStayUnknown) {
+  ProbeFigures figures;
+  for (const double bytes : {1e6, 2e6, 4e6}) figures.curve[bytes].add(1e10 + bytes);
+  Device device;
+  const ProbeReport report = tell(figures, 1, upper_quartile, device);
+  EXPECT_FALSE(device.has(Attribute::probed_cache_bytes));
+  EXPECT_FALSE(report.spread.contains(Attribute::probed_cache_bytes));
+  EXPECT_TRUE(device.has(Attribute::probed_cache_bandwidth_bytes_per_s));
 }
 
 TEST(ProbeFigures, AQuarterOfTheRoundsReachWhatIsTold) {

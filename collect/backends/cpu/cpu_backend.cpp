@@ -178,7 +178,9 @@ class CpuBackend final : public TimingBackend {
     arena_.trim();
     // Caches do not replace the oldest line first: what is just as large as they are leaves some of
     // the operands there (updates then ran at 1.3 times memory's bandwidth).
-    flush_.resize(2 * device_[Attribute::probed_cache_bytes]);
+    if (device_.has(Attribute::probed_cache_bytes)) {
+      flush_.resize(2 * device_[Attribute::probed_cache_bytes]);
+    }
     return report;
   }
 
