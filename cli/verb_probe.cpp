@@ -11,6 +11,7 @@
 #include "cli/verb.hpp"
 #include "collect/device_group.hpp"
 #include "collect/probe_all_reduce.hpp"
+#include "collect/probe_figures.hpp"
 #include "core/file.hpp"
 #include "core/progress.hpp"
 #include "core/table.hpp"
@@ -93,7 +94,8 @@ Device described_by(const Device& named, const Device& here, const std::string& 
   return device;
 }
 
-std::string doubt(const ProbeReport& report, double spread) {
+std::string doubt(const ProbeReport& report, double spread, bool throttled) {
+  if (throttled) return "throttled";
   return spread > doubtful || report.rounds < ProbeReport::enough_rounds ? "doubtful" : "";
 }
 
@@ -111,7 +113,7 @@ std::string tables_of(const Device& device, const ProbeReport& report) {
                  format_attribute(probed, device[probed]),
                  std::isnan(nominal) ? "-" : format_percent(device[probed] / nominal, 0),
                  known ? format_percent(spread->second) : "-",
-                 known ? doubt(report, spread->second) : ""});
+                 known ? doubt(report, spread->second, report.throttled.contains(probed)) : ""});
   }
   TextTable curve({">working set", ">bandwidth", ">spread", ""});
   for (const auto& [bytes, bytes_per_s] : device.bandwidth_curve()) {
@@ -119,7 +121,7 @@ std::string tables_of(const Device& device, const ProbeReport& report) {
     const bool known = spread != report.curve_spread.end();
     curve.add({format_bytes(bytes), format_si(bytes_per_s, "B/s"),
                known ? format_percent(spread->second) : "-",
-               known ? doubt(report, spread->second) : ""});
+               known ? doubt(report, spread->second, report.curve_throttled.contains(bytes)) : ""});
   }
   return figures.str() + (curve.empty() ? "" : "\n" + curve.str());
 }
@@ -136,9 +138,10 @@ std::string file_of(const Device& device, const ProbeReport& report, double seco
       format_counted(ranks_of_host, "device"));
   for (const auto& [attribute, spread] : report.spread) {
     text += fmt::format("#   {:<36} {:>7} {}\n", name_of(attribute), format_percent(spread),
-                        doubt(report, spread));
+                        doubt(report, spread, report.throttled.contains(attribute)));
     text.erase(text.find_last_not_of(" \n") + 1) += "\n";
   }
+  for (const std::string& warning : report.warnings) text += fmt::format("# {}\n", warning);
   return text + device_toml(device);
 }
 
@@ -224,6 +227,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       progress.update(std::min(total, static_cast<std::uint64_t>(elapsed_s())));
     });
   });
+  tell_warnings(world, report);
   if (const auto spread = probe_all_reduce(world, backend.get(), 2)) {
     report.spread[Attribute::probed_allreduce_bytes_per_s] = *spread;
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -82,6 +83,10 @@ struct ProbeReport {
   std::map<Attribute, double> spread;
   std::map<double, double> curve_spread;  ///< of the bandwidth curve, by working set in bytes
   int rounds = 0;                         ///< 0: this backend has nothing to probe
+  /// What was only ever seen while the device's clock was held back: lower than what it reaches.
+  std::set<Attribute> throttled;
+  std::set<double> curve_throttled;
+  std::vector<std::string> warnings;  ///< what makes the figures doubtful, a line each
   /// Of fewer, no spread can be told: all figures are doubtful.
   static constexpr int enough_rounds = 3;
 };

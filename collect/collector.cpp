@@ -24,6 +24,7 @@
 #include "collect/in_flight.hpp"
 #include "collect/measurer.hpp"
 #include "collect/probe_all_reduce.hpp"
+#include "collect/probe_figures.hpp"
 #include "collect/sweep.hpp"
 #include "core/hash.hpp"
 #include "core/log.hpp"
@@ -469,10 +470,13 @@ void probe_devices(const World& world, const SetUp& set_up, TimingBackend* backe
                  format_counted(devices, "device"), std::ceil(1.25 * brief_probe_s));
   }
   constexpr std::string_view probing = "probing devices";
+  ProbeReport report;
   set_up.step(probing, [&] {
     if (backend == nullptr) return;
-    backend->probe(std::min(brief_probe_s, set_up.left_s()), [&] { set_up.check(probing); });
+    report =
+        backend->probe(std::min(brief_probe_s, set_up.left_s()), [&] { set_up.check(probing); });
   });
+  tell_warnings(world, report);
   probe_all_reduce(world, backend, brief_probe_s / 4, [&] { return set_up.must_stop(); });
   set_up.step("probing the all-reduce of all ranks");
 }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include "core/error.hpp"
@@ -11,7 +14,7 @@
 namespace forecost {
 
 double Series::reached(double share) const {
-  std::vector<double> sorted = rounds_;
+  std::vector<double> sorted = rounds_.empty() ? throttled_ : rounds_;
   std::sort(sorted.begin(), sorted.end());
   return quantile(sorted, share);
 }
@@ -38,26 +41,37 @@ int probe_rounds(double budget_s, const std::function<double()>& now_s,
 ProbeReport tell(const ProbeFigures& figures, int rounds, double told_share, Device& device) {
   ProbeReport report;
   report.rounds = rounds;
-  // On a machine that others keep busy a figure may come out as one that cannot be: it stays
-  // unknown, and the run goes on.
+  // A figure may come out as one that cannot be, too slow on a machine that others keep busy, too
+  // fast where a clock is at fault: it stays unknown, and the run goes on.
+  const auto refuse = [&](const UsageError& error, bool too_fast) {
+    report.warnings.push_back(
+        fmt::format("the probe found {}: left unknown{}", error.what(),
+                    too_fast ? ", since no device is that fast: is its clock right?"
+                             : "; is the machine busy?"));
+  };
   const auto keep = [&](Attribute attribute, double value) {
+    const AttributeInfo& info = attribute_table()[static_cast<std::size_t>(attribute)];
     try {
       device.set(attribute, value);
     } catch (const UsageError& error) {
-      spdlog::warn("the probe found {}: left unknown, is the machine busy?", error.what());
+      refuse(error, info.units == "s" ? value < info.min : value > info.max);
     }
   };
   const auto spread = [&](const Series& series) {
     return 1 - series.reached(0.5) / series.reached(told_share);
   };
+  const auto tell_of = [&](Attribute attribute, const Series& series) {
+    report.spread[attribute] = spread(series);
+    if (series.throttled()) report.throttled.insert(attribute);
+  };
   for (const auto& [attribute, series] : figures.rates) {
     keep(attribute, series.reached(told_share));
-    report.spread[attribute] = spread(series);
+    tell_of(attribute, series);
   }
   const Series& launches = figures.launches_per_s;
   if (!launches.empty()) {
     keep(Attribute::probed_launch_latency_s, 1 / launches.reached(told_share));
-    report.spread[Attribute::probed_launch_latency_s] = spread(launches);
+    tell_of(Attribute::probed_launch_latency_s, launches);
   }
   if (figures.curve.empty()) return report;
   BandwidthCurve curve, middle;
@@ -65,21 +79,23 @@ ProbeReport tell(const ProbeFigures& figures, int rounds, double told_share, Dev
     curve[bytes] = series.reached(told_share);
     middle[bytes] = series.reached(0.5);
     report.curve_spread[bytes] = spread(series);
+    if (series.throttled()) report.curve_throttled.insert(bytes);
   }
   const auto fastest = std::max_element(
       curve.begin(), curve.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   keep(Attribute::probed_cache_bandwidth_bytes_per_s, fastest->second);
-  report.spread[Attribute::probed_cache_bandwidth_bytes_per_s] =
-      report.curve_spread[fastest->first];
+  tell_of(Attribute::probed_cache_bandwidth_bytes_per_s, figures.curve.at(fastest->first));
   if (const auto cache_bytes = effective_cache_bytes(curve)) {
     keep(Attribute::probed_cache_bytes, *cache_bytes);
     report.spread[Attribute::probed_cache_bytes] =
         std::abs(1 - effective_cache_bytes(middle).value_or(0) / *cache_bytes);
   }
+  const double rate = fastest->second;  // of what is moved away
   try {
     device.set_bandwidth_curve(std::move(curve));
   } catch (const UsageError& error) {
-    spdlog::warn("the probe found that {}: left unknown, is the machine busy?", error.what());
+    constexpr auto rates = static_cast<std::size_t>(Attribute::probed_bandwidth_bytes_per_s);
+    refuse(error, rate > attribute_table()[rates].max);
   }
   return report;
 }
@@ -90,6 +106,16 @@ std::optional<double> effective_cache_bytes(const BandwidthCurve& curve) {
     return point.second >= 1.6 * curve.rbegin()->second;
   });
   return fast == curve.rend() ? std::nullopt : std::optional(fast->first);
+}
+
+void tell_warnings(const World& world, const ProbeReport& report) {
+  const auto lines = world.all_gather(fmt::format("{}", fmt::join(report.warnings, "\n")));
+  for (std::size_t rank = 0; rank < lines.size() && world.rank() == 0; ++rank) {
+    std::istringstream stream(lines[rank]);
+    for (std::string line; std::getline(stream, line);) {
+      spdlog::warn("{}{}", lines.size() > 1 ? fmt::format("rank {}: ", rank) : "", line);
+    }
+  }
 }
 
 void keep_larger_limits(const Device& before, Device& device) {

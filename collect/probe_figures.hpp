@@ -7,6 +7,7 @@
 
 #include "collect/backend.hpp"
 #include "data/device.hpp"
+#include "mpi/world.hpp"
 
 // What the probes of all backends have in common: rounds, and what is told of them.
 
@@ -16,16 +17,20 @@ namespace forecost {
 /// where the clock changes, while the best one is what nothing should exceed.
 inline constexpr double upper_quartile = 0.75, best_round = 1;
 
-/// One figure, round by round; larger is better.
+/// One figure, round by round; larger is better. What was taken while the device was throttled
+/// counts only where nothing else was taken.
 class Series {
  public:
-  void add(double value) { rounds_.push_back(value); }
+  void add(double value, bool throttled = false) {
+    (throttled ? throttled_ : rounds_).push_back(value);
+  }
   /// A quantile of the rounds; there is one at least.
   double reached(double share) const;
-  bool empty() const { return rounds_.empty(); }
+  bool empty() const { return rounds_.empty() && throttled_.empty(); }
+  bool throttled() const { return rounds_.empty() && !throttled_.empty(); }
 
  private:
-  std::vector<double> rounds_;
+  std::vector<double> rounds_, throttled_;
 };
 
 struct ProbeFigures {
@@ -42,13 +47,16 @@ int probe_rounds(double budget_s, const std::function<double()>& now_s,
 
 /// Sets in the device the quantile `told_share` of each figure, of the curve also its maximum as
 /// the cache bandwidth and the size of the caches. What no round told stays unknown, and so does
-/// what cannot be, with a warning.
+/// what cannot be, which the report tells.
 ProbeReport tell(const ProbeFigures& figures, int rounds, double told_share, Device& device);
 
 /// The largest working set that is read 1.6 times as fast as the largest of all, which is memory's
 /// rate: a last-level cache is two times faster than memory or more. nullopt if none is: no cache
 /// is seen. The curve is not empty.
 std::optional<double> effective_cache_bytes(const BandwidthCurve& curve);
+
+/// Warns on rank 0 of what makes the probes of all ranks doubtful. All ranks call it.
+void tell_warnings(const World& world, const ProbeReport& report);
 
 /// After a second probe of a device: the larger of both limits, and of what is no limit the first.
 void keep_larger_limits(const Device& before, Device& device);

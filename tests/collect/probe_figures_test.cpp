@@ -1,9 +1,12 @@
 #include "collect/probe_figures.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace forecost {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(ProbeFigures, CachesEndWhereTheCurveFallsToMemorysRate) {
   EXPECT_EQ(effective_cache_bytes({{1e6, 64e9}, {2e6, 17e9}, {4e6, 15e9}, {8e6, 10e9}}), 2e6);
@@ -42,6 +45,38 @@ TEST(ProbeFigures, AQuarterOfTheRoundsReachWhatIsTold) {
 
   tell(figures, 5, best_round, device);
   EXPECT_EQ(device[Attribute::probed_f32_flops], 9e12);
+}
+
+TEST(ProbeFigures, ThrottledRoundsCountOnlyWhereThereAreNoOthers) {
+  ProbeFigures figures;
+  Series& some = figures.rates[Attribute::probed_f32_flops];
+  some.add(1e12, true);
+  some.add(4e12);
+  some.add(2e12, true);
+  Series& all = figures.rates[Attribute::probed_f16_flops];
+  for (const double flops : {1e12, 3e12}) all.add(flops, true);
+  figures.curve[1e6].add(5e12, true);
+  Device device;
+  const ProbeReport report = tell(figures, 3, upper_quartile, device);
+  EXPECT_EQ(device[Attribute::probed_f32_flops], 4e12);
+  EXPECT_EQ(device[Attribute::probed_f16_flops], 2.5e12);
+  EXPECT_EQ(report.throttled,
+            (std::set{Attribute::probed_f16_flops, Attribute::probed_cache_bandwidth_bytes_per_s}));
+  EXPECT_EQ(report.curve_throttled, std::set{1e6});
+}
+
+TEST(ProbeFigures, WhatCannotBeIsToldByWhichSideItIsOff) {
+  ProbeFigures figures;
+  figures.rates[Attribute::probed_f32_flops].add(1e18);
+  figures.rates[Attribute::probed_f16_flops].add(1);
+  figures.launches_per_s.add(1e12);
+  Device device;
+  const ProbeReport report = tell(figures, 1, upper_quartile, device);
+  ASSERT_EQ(report.warnings.size(), 3U);
+  EXPECT_THAT(report.warnings[0], HasSubstr("no device is that fast"));
+  EXPECT_THAT(report.warnings[1], HasSubstr("is the machine busy?"));
+  EXPECT_THAT(report.warnings[2], HasSubstr("no device is that fast"));
+  EXPECT_FALSE(device.has(Attribute::probed_f32_flops));
 }
 
 TEST(ProbeFigures, RoundsFillTheBudgetAndAreThreeAtLeast) {

@@ -6,6 +6,7 @@ CTest sets FORECOST_STANDIN_DIR, the folder of the stand-in's libraries, besides
 import json
 import os
 import pathlib
+import tomllib
 import unittest
 
 from harness import MPIEXEC, PROGRAM, ProgramTest
@@ -283,6 +284,41 @@ dtypes = ["f32", "f16", "bf16"]
         rows = self.exported()
         self.assertEqual({row["status"] for row in rows}, {"shared"})
         self.assertIn("4242", rows[0]["reason"])
+
+    # --- the probe ---
+    def probe(self, environment, *options, expect=0):
+        file = self.folder / "probed.toml"
+        file.unlink(missing_ok=True)
+        done = self.run_program([PROGRAM, "probe", "--backend", "cuda", "--seconds", "0.1", "-o", file, *options],
+                                expect, environment, timeout=200)
+        text = file.read_text() if file.exists() else ""
+        return done, text, tomllib.loads(text)
+
+    def test_a_probe_of_a_throttled_device(self):
+        done, text, free = self.probe(self.standin())
+        self.assertNotIn("held back", text + done.stderr)
+        # All of it: half of what the device reaches, and marked so.
+        done, text, slow = self.probe(self.standin(faults={"throttled_samples": 10**9}))
+        self.assertLess(slow["probed_f32_flops"], 0.6 * free["probed_f32_flops"])
+        for told in (text.split("\nname")[0], done.stderr):
+            self.assertRegex(told, r"clock of GPU-57a4d14e\S+ was held back \(software thermal slowdown\) in 3 of 3")
+        self.assertEqual(done.stderr.count("held back"), 1)
+        self.assertRegex(done.stdout, r"probed_f32_flops.*throttled")
+        # The first round alone: the others count.
+        done, text, some = self.probe(self.standin(faults={"throttled_samples": 20}))
+        self.assertGreater(some["probed_f32_flops"], 0.9 * free["probed_f32_flops"])
+        self.assertIn("in 1 of 3 rounds: the others count", done.stderr)
+        self.assertNotIn("throttled", done.stdout)
+        # A sweep's own probe tells it too, once.
+        self.sweep.write_text(SWEEP.replace("samples = 5", "samples = 1").replace("samples = 3", "samples = 1"))
+        done = self.collect(self.standin(faults={"throttled_samples": 10**9}))
+        self.assertEqual(done.stderr.count("was held back"), 1)
+
+    def test_a_probe_beside_other_processes(self):
+        for processes, words in (([4242], "process 4242 is"), ([4242, 17], "processes 17, 4242 are")):
+            done, text, device = self.probe(self.standin([gpu(0, foreign_processes=processes)]))
+            self.assertIn(f"{words} on the device too while GPU-", text.split("\nname")[0])
+            self.assertEqual(done.stderr.count("on the device too"), 1)
 
     def test_a_result_that_is_not_finite(self):
         done = self.collect(self.standin(faults={"nan": ["cudnnConvolutionForward"]}), expect=(0, 5))

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include "collect/backends/cuda/cuda_case.hpp"
@@ -42,6 +44,14 @@ std::pair<std::string, std::string> card_and_profile(const std::string& name) {
   const auto at = name.find(" MIG ");
   if (at == std::string::npos) return {name, ""};
   return {name.substr(0, at), name.substr(at + 1)};
+}
+
+/// Of process ids, one at least.
+template <class Processes>
+std::string presence_of(const Processes& others) {
+  const bool one = others.size() == 1;
+  return fmt::format("{} {} {} on the device too", one ? "process" : "processes",
+                     fmt::join(others, ", "), one ? "is" : "are");
 }
 
 class CudaBackend final : public TimingBackend {
@@ -83,9 +93,26 @@ class CudaBackend final : public TimingBackend {
   const Device& device() const override { return device_; }
 
   ProbeReport probe(double budget_s, const std::function<void()>& after_round) override {
+    std::set<std::uint32_t> others;
+    const auto watch_others = [&] {
+      for (const std::uint32_t process : foreign_processes()) others.insert(process);
+    };
     try {
-      return probe_device(device_handle_, throttle_, budget_s, upper_quartile, after_round,
-                          device_);
+      watch_others();
+      ProbeReport report = probe_device(
+          device_handle_, throttle_, budget_s, upper_quartile,
+          [&] {
+            watch_others();
+            if (after_round) after_round();
+          },
+          device_);
+      if (!others.empty()) {
+        report.warnings.push_back(fmt::format(
+            "{} while {} was probed: figures may be lower than what it reaches; probe it again "
+            "when it is yours alone",
+            presence_of(others), device_.uuid));
+      }
+      return report;
     } catch (const ModuleError& error) {
       throw EnvironmentError(fmt::format("{} ({}) does not get through its probe: {}", device_.name,
                                          device_.uuid, error.what()));
@@ -241,7 +268,7 @@ class CudaBackend final : public TimingBackend {
     }
     seen.throttled_by = throttle_.reasons();
     if (const auto others = foreign_processes(); !others.empty()) {
-      seen.shared = fmt::format("process {} is on the device too", fmt::join(others, ", "));
+      seen.shared = presence_of(others);
     }
     return seen;
   }

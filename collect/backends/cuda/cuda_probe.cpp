@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "collect/backends/cuda/primitives.hpp"
+#include "core/units.hpp"
 
 namespace forecost::cuda {
 namespace {
@@ -34,22 +36,39 @@ class Probe {
     for (std::int64_t bytes = device_.facts().l2_bytes / 16 / 65536 * 65536 + 65536;
          bytes <= largest_; bytes *= 2) {
       attempt([&] {
-        const double rate = read_rate(bytes);
-        figures.curve[static_cast<double>(bytes)].add(rate);
+        const Rate rate = read_rate(bytes);
+        add(rate, figures.curve[static_cast<double>(bytes)]);
         // The largest one is memory's.
-        if (2 * bytes > largest_) {
-          figures.rates[Attribute::probed_bandwidth_bytes_per_s].add(rate);
-        }
+        if (2 * bytes > largest_) add(rate, figures.rates[Attribute::probed_bandwidth_bytes_per_s]);
       });
     }
     attempt([&] {
-      const double rate = copy_rate();
-      figures.rates[Attribute::probed_host_link_bytes_per_s].add(rate);
+      const Rate rate = copy_rate();
+      add(rate, figures.rates[Attribute::probed_host_link_bytes_per_s]);
     });
-    figures.launches_per_s.add(launch_rate());
+    add(launch_rate(), figures.launches_per_s);
+    ++rounds_;
+    if (throttled_) ++throttled_rounds_;
+    throttled_ = false;
+  }
+
+  /// Of `rounds`, if any was throttled.
+  std::optional<std::string> throttling() const {
+    if (throttled_rounds_ == 0) return std::nullopt;
+    return fmt::format("the clock of {} was held back ({}) in {} of {}", device_.facts().uuid,
+                       throttle_.reasons(), throttled_rounds_, format_counted(rounds_, "round"));
   }
 
  private:
+  struct Rate {
+    double per_s;
+    bool throttled;
+  };
+  void add(const Rate& rate, Series& series) {
+    series.add(rate.per_s, rate.throttled);
+    throttled_ = throttled_ || rate.throttled;
+  }
+
   /// What the device has no room or no kernel for stays unknown.
   static void attempt(const std::function<void()>& part) {
     try {
@@ -60,55 +79,56 @@ class Probe {
     }
   }
 
-  /// Seconds of a run of what `describe` writes: the shortest of a piece of time.
-  double seconds(const Task& task, std::int64_t runs, const std::function<void(Recipe&)>& describe,
-                 bool on_host = false) {
+  /// How much of `amount` a second of what `describe` writes: by the shortest run of a piece of
+  /// time.
+  Rate rate_of(double amount, const Task& task, const std::function<void(Recipe&)>& describe) {
     const auto prepared = prepare_recipe(device_, throttle_, task, Layout::nchw, 1, describe);
     prepared->run(1);
     double best = 1e30;
+    bool throttled = false;
     const double begin = host_seconds();
     for (int i = 0; i < 3 || host_seconds() - begin < piece_s; ++i) {
-      const Sample sample = prepared->run(runs);
-      best =
-          std::min(best, (on_host ? sample.host_s : sample.device_s) / static_cast<double>(runs));
+      const Sample sample = prepared->run(1);
+      best = std::min(best, sample.device_s);
+      throttled = throttled || sample.throttled;
     }
-    return best;
+    return {amount / best, throttled};
   }
 
   void add_peak(ProbeFigures& figures, DType dtype, Attribute peak) {
     attempt([&] {
-      const double s = seconds(Task{any_layer_, Pass::forward, dtype}, 1, [&](Recipe& recipe) {
+      const auto n = static_cast<double>(side_);
+      const Task task{any_layer_, Pass::forward, dtype};
+      const Rate rate = rate_of(2 * n * n * n, task, [&](Recipe& recipe) {
         const auto square = recipe.plain(side_ * side_);
         recipe.run(primitive(gemm_of(recipe, 1, side_, side_, side_)),
                    {recipe.input("a", square), recipe.input("b", square),
                     recipe.result("c", square), Recipe::none});
       });
-      const auto n = static_cast<double>(side_);
-      figures.rates[peak].add(2 * n * n * n / s);
+      add(rate, figures.rates[peak]);
     });
   }
 
-  double read_rate(std::int64_t bytes) {
+  Rate read_rate(std::int64_t bytes) {
     const std::int64_t repeats = std::max<std::int64_t>(1, 256 * mib / bytes);
-    const double s = seconds(Task{any_layer_}, 1, [&](Recipe& recipe) {
+    const auto read_bytes = static_cast<double>(bytes * repeats);
+    return rate_of(read_bytes, Task{any_layer_}, [&](Recipe& recipe) {
       recipe.run(primitive(Read{bytes, repeats}),
                  {recipe.input("", Recipe::f32(bytes / 4)), recipe.intermediate(Recipe::bytes(8))});
     });
-    return static_cast<double>(bytes * repeats) / s;
   }
 
-  double copy_rate() {
+  Rate copy_rate() {
     constexpr std::int64_t bytes = 64 * mib;
-    const double s = seconds(Task{any_layer_}, 1, [&](Recipe& recipe) {
+    return rate_of(static_cast<double>(bytes), Task{any_layer_}, [&](Recipe& recipe) {
       const auto from = recipe.input("", Recipe::f32(bytes / 4));
       recipe.keep_on_host(from, true);
       recipe.run(primitive(Copy{bytes}), {from, recipe.result("", Recipe::f32(bytes / 4))});
     });
-    return static_cast<double>(bytes) / s;
   }
 
   /// Not by a case, which would hold the stream: launches as a framework makes them.
-  double launch_rate() {
+  Rate launch_rate() {
     constexpr std::int64_t runs = 200;
     Plan* plan = nullptr;
     PlanInfo info{};
@@ -122,18 +142,22 @@ class Probe {
     const std::unique_ptr<Sequence, void (*)(Sequence*)> own_sequence(sequence,
                                                                       table.drop_sequence);
     double best = 1e30;
+    bool throttled = false;
     const double begin = host_seconds();
     for (int i = 0; i < 3 || host_seconds() - begin < piece_s; ++i) {
       Timing timing{};
       device_.ask(table.run(sequence, runs, Launch::direct, 0, &timing));
       best = std::min(best, timing.host_s / static_cast<double>(runs));
+      throttled = throttle_.throttled() || throttled;
     }
-    return 1 / best;
+    return {1 / best, throttled};
   }
 
   OpenDevice& device_;
   ThrottleWatch& throttle_;
   std::int64_t side_ = 8192, largest_ = 0;
+  bool throttled_ = false;  ///< in the round so far
+  int rounds_ = 0, throttled_rounds_ = 0;
   /// A case belongs to a task; these run no operator of it.
   Layer any_layer_{"dense", {{"batch", 1}, {"in_features", 1}, {"out_features", 1}}};
 };
@@ -143,11 +167,20 @@ class Probe {
 ProbeReport probe_device(OpenDevice& device, ThrottleWatch& throttle, double budget_s,
                          double told_share, const std::function<void()>& after_round,
                          Device& found) {
+  throttle.begin();  // the reasons are of this probe alone
   Probe probe(device, throttle);
   ProbeFigures figures;
   const int rounds = probe_rounds(
       budget_s, &host_seconds, [&](int) { probe.round(figures); }, after_round);
-  return tell(figures, rounds, told_share, found);
+  ProbeReport report = tell(figures, rounds, told_share, found);
+  if (const auto throttling = probe.throttling()) {
+    report.warnings.push_back(fmt::format(
+        "{}: {}", *throttling,
+        report.throttled.empty() && report.curve_throttled.empty()
+            ? "the others count"
+            : "figures are lower than what it reaches; let it cool down, and probe again"));
+  }
+  return report;
 }
 
 }  // namespace forecost::cuda
