@@ -67,6 +67,26 @@ std::string format_attribute(Attribute attribute, double value) {
                         : format_si(value, units);
 }
 
+/// What the catalogue has of this GPU. Where it is not of that very class (a power cap of its own),
+/// only the nominal figures hold; a slice of a card has no entry.
+std::optional<Device> catalogued(const Device& here) {
+  if (here.kind != "gpu") return std::nullopt;
+  const auto name = shipped_gpu(here.name);
+  if (!name) return std::nullopt;
+  Device device = find_device(*name);
+  if (here.device_class == *name) return device;
+  device.device_class = here.device_class;
+  device.name = here.name;
+  device.cuda_names.clear();
+  for (std::size_t i = 0; i < attribute_count; ++i) {
+    const auto attribute = static_cast<Attribute>(i);
+    if (is_probed(attribute)) device.set(attribute, std::nan(""));
+  }
+  device.set(Attribute::power_cap_w, here[Attribute::power_cap_w]);
+  device.set_bandwidth_curve({});
+  return device;
+}
+
 /// What the named device says of itself, and the probe of this one.
 Device described_by(const Device& named, const Device& here, const std::string& name) {
   if (named.kind != here.kind) {
@@ -92,6 +112,31 @@ Device described_by(const Device& named, const Device& here, const std::string& 
   }
   if (!here.bandwidth_curve().empty()) device.set_bandwidth_curve(here.bandwidth_curve());
   return device;
+}
+
+/// Where this GPU is by its own name another one than the named device; else empty.
+std::string mistaken(const Device& named, const Device& here, const std::string& name) {
+  if (named.cuda_names.empty() || named.device_class == here.device_class) return {};
+  return fmt::format("--device {}: the device here is {}, of class {}; the file says {}", name,
+                     here.name, here.device_class, named.device_class);
+}
+
+/// Rates of a GPU that its data sheet rules out; else empty. Of a CPU nominal peaks are those of
+/// the base clock, which it may well exceed.
+std::string beyond_nominal(const Device& device) {
+  constexpr double absurd = 1.1;
+  std::string figures;
+  for (std::size_t i = 0; i < attribute_count && device.kind == "gpu"; ++i) {
+    const auto probed = static_cast<Attribute>(i);
+    if (!is_probed(probed) || !attribute_table()[i].units.ends_with("/s")) continue;
+    const auto nominal = nominal_of(probed);
+    if (!nominal || !(device[probed] > absurd * device[*nominal])) continue;
+    figures += fmt::format("{}{} is {} of the nominal figure", figures.empty() ? "" : ", ",
+                           name_of(probed), format_percent(device[probed] / device[*nominal], 0));
+  }
+  return figures.empty()
+             ? figures
+             : fmt::format("{}: is this a {}? see --device", figures, device.device_class);
 }
 
 std::string doubt(const ProbeReport& report, double spread, bool throttled) {
@@ -179,6 +224,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   double budget_s = 0;
   std::unique_ptr<TimingBackend> backend;
   std::optional<Device> named;
+  std::string notes;
   agree(world, [&] {
     asked_for_help = !parse(world, help, options, 0, arguments, values);
     if (asked_for_help) return;
@@ -192,6 +238,9 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       const auto name = values["device"].as<std::string>();
       named = find_device(name);
       (void)described_by(*named, backend->device(), name);
+      notes = mistaken(*named, backend->device(), name);
+    } else if (backend) {
+      named = catalogued(backend->device());
     }
     if (backend && backend->protocol() == Protocol::virtual_clock) {
       throw UsageError(
@@ -236,19 +285,20 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
 
   std::string file, tables;
   if (backend) {
-    const Device device =
-        named ? described_by(*named, backend->device(), values["device"].as<std::string>())
-              : backend->device();
+    const Device& here = backend->device();
+    const Device device = named ? described_by(*named, here, named->device_class) : here;
+    if (const auto beyond = beyond_nominal(device); !beyond.empty()) {
+      notes += (notes.empty() ? "" : "; ") + beyond;
+    }
     file = file_of(device, report, seconds, group.neighbours(world.rank()) + 1);
     tables =
         fmt::format("{} ({}): {} in {:.0f} s\n\n{}\n", device.device_class, device.name,
                     format_counted(report.rounds, "round"), seconds, tables_of(device, report));
   }
-  const auto first_of = [](const std::vector<std::string>& texts) {
-    return *std::find_if(texts.begin(), texts.end(), [](const auto& t) { return !t.empty(); });
-  };
-  file = first_of(world.all_gather(file));
-  tables = first_of(world.all_gather(tables));
+  const int first = group.first_of(group.classes().front().device_class);
+  file = world.broadcast(file, first);
+  tables = world.broadcast(tables, first);
+  notes = world.broadcast(notes, first);
   agree(world, [&] {
     if (world.rank() != 0) return;
     // Results go to the standard output; with -o - the file is the result.
@@ -259,6 +309,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       replace_text(output, file);
       std::cout << fmt::format("{}: a device file for --device\n", output);
     }
+    if (!notes.empty()) spdlog::warn("{}", notes);
     tell_differences(group);
   });
   return ExitCode::done;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,5 +120,8 @@ std::string device_toml(const Device& device);
 Device find_device(std::string_view name_or_file);
 /// Names of the shipped devices, sorted.
 std::vector<std::string> shipped_devices();
+/// The shipped device that CUDA calls so, by its name; nullopt if there is none. Throws UsageError
+/// where two files have it.
+std::optional<std::string> shipped_gpu(std::string_view cuda_name);
 
 }  // namespace forecost

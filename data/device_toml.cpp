@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/file.hpp"
 #include "data/device.hpp"
@@ -59,7 +60,10 @@ Device load_device(const fs::path& file) {
     root.at("kind").fail("expected \"cpu\" or \"gpu\"");
   }
   if (const TomlValue* names = root.find("cuda_names")) {
-    for (const TomlValue& name : names->as_array()) device.cuda_names.push_back(name.as_text());
+    for (const TomlValue& name : names->as_array()) {
+      if (name.as_text().empty()) name.fail("expected what CUDA calls the device, found \"\"");
+      device.cuda_names.push_back(name.as_text());
+    }
   }
   const auto table = attribute_table();
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -103,6 +107,11 @@ std::string device_toml(const Device& device) {
   for (const auto& [key, member] : texts) {
     if (!(device.*member).empty()) text += fmt::format("{} = {}\n", key, quoted(device.*member));
   }
+  if (!device.cuda_names.empty()) {
+    std::vector<std::string> names;
+    for (const std::string& name : device.cuda_names) names.push_back(quoted(name));
+    text += fmt::format("cuda_names = [{}]\n", fmt::join(names, ", "));
+  }
   const auto table = attribute_table();
   for (std::size_t i = 0; i < table.size(); ++i) {
     const double value = device[static_cast<Attribute>(i)];
@@ -119,6 +128,22 @@ std::string device_toml(const Device& device) {
 }
 
 std::vector<std::string> shipped_devices() { return shipped_names("devices"); }
+
+std::optional<std::string> shipped_gpu(std::string_view cuda_name) {
+  std::optional<std::string> found;
+  for (const std::string& shipped : shipped_devices()) {
+    const auto names = find_device(shipped).cuda_names;
+    if (std::find(names.begin(), names.end(), cuda_name) == names.end()) continue;
+    if (found) {
+      throw UsageError(
+          fmt::format("{} and {} both have \"{}\" among their cuda_names: a GPU is of one class",
+                      shipped_or_file("devices", "device", *found).string(),
+                      shipped_or_file("devices", "device", shipped).string(), cuda_name));
+    }
+    found = shipped;
+  }
+  return found;
+}
 
 Device find_device(std::string_view name) {
   return load_device(shipped_or_file("devices", "device", name));

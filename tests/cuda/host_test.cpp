@@ -112,5 +112,27 @@ TEST(GpuClass, OfAllShippedDevicesIsTheirOwn) {
   }
 }
 
+TEST(ShippedGpu, OfTwoFilesIsRefusedWithBoth) {
+  const Folder folder;
+  fs::create_directory(folder / "devices");
+  for (const char* name : {"a", "b"}) {
+    std::ofstream(folder / "devices" / (name + std::string(".toml")))
+        << "name = \"N\"\nkind = \"gpu\"\nclass = \"" << name << "\"\ncuda_names = [\"One\", \""
+        << name << "\"]\n";
+  }
+  ASSERT_EQ(setenv("FORECOST_CONFIGS", folder.path().c_str(), 1), 0);
+  EXPECT_EQ(shipped_gpu("a"), "a");
+  EXPECT_EQ(shipped_gpu("None"), std::nullopt);
+  try {
+    gpu_class("One", 0, 0, false);
+    ADD_FAILURE() << "two files have it";
+  } catch (const UsageError& error) {
+    for (const char* name : {"a.toml", "b.toml", "\"One\""}) {
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  }
+  unsetenv("FORECOST_CONFIGS");
+}
+
 }  // namespace
 }  // namespace forecost::cuda

@@ -39,6 +39,7 @@ TEST_F(DeviceToml, ReadsWhatItWrites) {
   device.kind = "gpu";
   device.device_class = "card-a";
   device.uuid = "GPU-1";
+  device.cuda_names = {"Card A", "Card \"A\""};
   device.set(Attribute::clock_hz, 1.41e9);
   device.set(Attribute::probed_f32_flops, 1.2345678901234567e13);
   device.set_bandwidth_curve({{65536, 3.1234567890123457e11}, {1e9, 2e10}});
@@ -47,6 +48,7 @@ TEST_F(DeviceToml, ReadsWhatItWrites) {
   EXPECT_EQ(again, device);
   EXPECT_EQ(again.name, device.name);
   EXPECT_EQ(again.uuid, "GPU-1");
+  EXPECT_EQ(again.cuda_names, device.cuda_names);
   EXPECT_EQ(again[Attribute::probed_f32_flops], 1.2345678901234567e13);
   EXPECT_FALSE(again.has(Attribute::memory_bytes));
   EXPECT_EQ(device_toml(again), device_toml(device));
@@ -60,6 +62,8 @@ TEST_F(DeviceToml, ErrorsNameTheLine) {
   const std::string head = "name = \"A\"\nkind = \"gpu\"\nclass = \"a\"\n";
   EXPECT_EQ(error_of(head + "clock_hz = 1410\n"),
             ":4: 'clock_hz': clock_hz = 1410: expected 1e+08 to 1e+10 Hz");
+  EXPECT_EQ(error_of(head + "cuda_names = [\"A\", \"\"]\n"),
+            ":4: 'cuda_names': expected what CUDA calls the device, found \"\"");
   EXPECT_NE(error_of(head + "clok_hz = 1e9\n").find(":4: unknown key 'clok_hz'"),
             std::string::npos);
   const auto curve_error = [&](const std::string& points) {

@@ -314,6 +314,38 @@ dtypes = ["f32", "f16", "bf16"]
         done = self.collect(self.standin(faults={"throttled_samples": 10**9}))
         self.assertEqual(done.stderr.count("was held back"), 1)
 
+    def test_a_probe_of_a_card_of_the_catalogue(self):
+        h100 = {"name": "NVIDIA H100 80GB HBM3"}
+        done, text, device = self.probe(self.standin([gpu(0, **h100)]))
+        self.assertEqual((device["class"], device["peak_f32_flops"], device["uuid"]),
+                         ("h100", 66.9e12, gpu(0)["uuid"]))
+        self.assertRegex(done.stdout, r"probed_f32_flops +66.9 TFLOP/s")
+        self.assertNotIn("warning", done.stderr)
+        # In the catalogue's place it stands for the same cards as before, with or without --device.
+        for options in ((), ("--device", "h100")):
+            self.probe(self.standin([gpu(0, **h100)]), *options)
+            configs = self.folder / "configs"
+            (configs / "devices").mkdir(parents=True, exist_ok=True)
+            (self.folder / "probed.toml").rename(configs / "devices/h100.toml")
+            done = self.run_program([PROGRAM, "devices", "--backend", "cuda", "--json"], 0,
+                                    {**self.standin([gpu(0, **h100)]), "FORECOST_CONFIGS": str(configs)})
+            (device,) = json.loads(done.stdout)["devices"]
+            self.assertEqual((device["class"], device["catalogue"]), ("h100", "probed"))
+        # A card below its power cap is another class: the nominal figures alone are its own.
+        done, text, device = self.probe(self.standin([gpu(0, power_limit_w=450, **h100)]))
+        self.assertEqual((device["class"], device["power_cap_w"], device["peak_f32_flops"]), ("h100-450w", 450, 66.9e12))
+        self.assertNotIn("cuda_names", device)
+
+    def test_a_probe_that_cannot_be_of_that_device(self):
+        h100 = gpu(0, name="NVIDIA H100 80GB HBM3")
+        done, text, device = self.probe(self.standin([h100]), "--device", "h200")
+        self.assertEqual(device["class"], "h200")
+        (line,) = [line for line in done.stderr.splitlines() if "warning" in line]
+        self.assertIn("--device h200: the device here is NVIDIA H100 80GB HBM3, of class h100", line)
+        done, text, device = self.probe(self.standin([{**h100, "model": {"f32_flops": 9e13, "f16_flops": 2e15}}]))
+        (line,) = [line for line in done.stderr.splitlines() if "warning" in line]
+        self.assertRegex(line, "probed_f32_flops is 13[0-9] % of the nominal figure, probed_f16_flops is 20[0-9] %")
+
     def test_a_probe_beside_other_processes(self):
         for processes, words in (([4242], "process 4242 is"), ([4242, 17], "processes 17, 4242 are")):
             done, text, device = self.probe(self.standin([gpu(0, foreign_processes=processes)]))

@@ -347,11 +347,7 @@ double timed_spin(TimingBackend& backend, double seconds) {
 std::string gpu_class(const std::string& cuda_name, double power_cap_w, double default_power_cap_w,
                       bool ecc_off) {
   const auto [card, profile] = card_and_profile(cuda_name);
-  std::string name;
-  for (const std::string& shipped : shipped_devices()) {
-    const auto& names = find_device(shipped).cuda_names;
-    if (std::find(names.begin(), names.end(), card) != names.end()) name = shipped;
-  }
+  std::string name = shipped_gpu(card).value_or("");
   if (name.empty()) {
     name = slug(card);
     for (const std::string_view vendor : {"nvidia-", "tesla-", "geforce-"}) {
