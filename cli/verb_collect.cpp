@@ -107,7 +107,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
        "device; each with options such as v100:noise=0.05:fail=0.1 (docs/measuring.md lists them)")
       ("cores", po::value<int>()->default_value(0), "processors of a CPU device; 0: those bound")
       ("layout", po::value<std::string>()->default_value(""),
-       "of images on a GPU: nchw (the default), nhwc; it is part of the environment, so rows of both stand side by side")
+       "of images on a GPU: nchw (the default), nhwc. Each takes a run directory of its own; 'forecost corpus merge' puts both into one corpus")
       ("dedicated-manager", "rank 0 measures nothing: it hands out work and merges")
       ("shard", po::value<std::string>()->default_value("1/1"), "i/n: the i-th of n parts")
       ("resume", "go on with a run directory (or begin it)")

@@ -94,19 +94,38 @@ struct Finished {
   std::int64_t next_reference_replicate = first_reference_replicate;
 };
 
-/// What earlier launches have finished. corpus.h5 may hold rows whose journals are gone.
-Finished finished_tasks(const fs::path& directory, const std::set<Status>& retry) {
+/// The layout of images that a backend measures in is no part of a task's key: what is there in the
+/// other one would count as done.
+void refuse_other_layout(const fs::path& directory, const std::vector<Environment>& known,
+                         const std::string& layout) {
+  for (const Environment& environment : known) {
+    const auto found = environment.facts.find("layout");
+    if (layout.empty() || found == environment.facts.end() || found->second == layout) continue;
+    throw DataError(fmt::format(
+        "{} was measured with --layout {}, not {}: go on with that, or name another run directory; "
+        "'forecost corpus merge' puts both into one corpus",
+        directory.string(), found->second, layout));
+  }
+}
+
+/// What earlier launches have finished. corpus.h5 may hold rows whose journals are gone. `layout`
+/// is that of this launch, empty if its devices have none.
+Finished finished_tasks(const fs::path& directory, const std::set<Status>& retry,
+                        const std::string& layout) {
   Corpus known = read_journals(directory);
   const fs::path file = directory / "corpus.h5";
   if (fs::exists(file)) {
     try {
       Corpus merged = read_corpus(file, false);
       std::move(merged.rows.begin(), merged.rows.end(), std::back_inserter(known.rows));
+      known.environments.insert(known.environments.end(), merged.environments.begin(),
+                                merged.environments.end());
     } catch (const DataError& error) {
       // The journals hold every row; the next merge writes a new file.
       spdlog::warn("{}; going on from the journals", error.what());
     }
   }
+  refuse_other_layout(directory, known.environments, layout);
   Finished finished;
   for (const Measurement& row : known.rows) {
     if (row.replicate >= first_reference_replicate) {
@@ -481,6 +500,14 @@ void probe_devices(const World& world, const SetUp& set_up, TimingBackend* backe
   set_up.step("probing the all-reduce of all ranks");
 }
 
+/// Of images; empty where the device has no choice of it.
+std::string layout_of(const TimingBackend* backend) {
+  if (backend == nullptr) return {};
+  const Environment environment = backend->environment();
+  const auto found = environment.facts.find("layout");
+  return found == environment.facts.end() ? "" : found->second;
+}
+
 CollectResult set_up_and_measure(const World& world, const CollectOptions& options,
                                  std::ostream& out) {
   const SetUp set_up(world, options);
@@ -524,13 +551,18 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
   const int manager = manager_of(classes);
   const bool manages = world.rank() == manager;
 
+  std::string layout;
+  for (const auto& own : world.all_gather(layout_of(backend.get()))) {
+    if (!own.empty()) layout = own;
+  }
   std::optional<Measurer> measurer;
   Remaining before;
   set_up.step("reading what earlier launches have measured", [&] {
     // A run directory may hold what other shards and classes did; none of it counts but by task
     // key.
     if (manages)
-      before = remaining_tasks(plan, group, finished_tasks(options.run_directory, options.retry),
+      before = remaining_tasks(plan, group,
+                               finished_tasks(options.run_directory, options.retry, layout),
                                deaths(options.run_directory));
     if (options.retry.contains(Status::crashed)) before.given_up.clear();
   });

@@ -201,6 +201,17 @@ dtypes = ["f32", "f16", "bf16"]
         environment = self.standin()
         self.collect(environment, "--layout", "nchw")
         first = self.run_directory
+        # A layout is no part of a task's key: the other one's rows would count as done.
+        for other in (first, self.folder / "merged"):
+            if other != first:  # without journals
+                other.mkdir()
+                for name in ("corpus.h5", "corpus.h5.sha256", "sweep.toml"):
+                    (other / name).write_bytes((first / name).read_bytes())
+            self.run_directory = other
+            done = self.collect(environment, "--layout", "nhwc", "--resume", expect=4)
+            (line,) = self.errors(done)
+            self.assertIn("was measured with --layout nchw, not nhwc", line)
+            self.collect(environment, "--resume")
         self.run_directory = self.folder / "other"
         self.collect(environment, "--layout", "nhwc")
         together = self.folder / "both.h5"
