@@ -56,9 +56,9 @@ double seconds_since(Clock::time_point start) {
 constexpr double tolerated_failures = 0.01;
 /// Merging takes at most this share of the time.
 constexpr double merge_share = 0.05;
-/// No warning of other programs for this many shared rows, or this share of all.
-constexpr std::int64_t few_shared = 5;
-constexpr double few_shared_share = 0.01;
+/// No warning during a run of this many shared or throttled rows, nor of this share of all.
+constexpr std::int64_t few_disturbed = 5;
+constexpr double few_disturbed_share = 0.01;
 /// A reference that changed by more than this is told.
 constexpr double drift_told = 0.05;
 DeviceRequest request_of(const World& world, const CollectOptions& options, std::uint64_t seed) {
@@ -233,6 +233,35 @@ std::int64_t failures_of(const Outcomes& outcomes) {
   return failures;
 }
 
+/// Whether a run has warned of rows that something disturbed.
+struct Told {
+  bool others = false, heat = false;
+};
+
+/// Once, and only where it is more than a daemon's tick or a moment's heat.
+void warn_of(const ScheduleState& state, Status status, std::int64_t few, bool& told) {
+  const auto found = state.outcomes.find(static_cast<int>(status));
+  if (told || found == state.outcomes.end()) return;
+  const double share = static_cast<double>(found->second) / static_cast<double>(state.done);
+  if (found->second <= few || share < few_disturbed_share) return;
+  const std::string tasks =
+      fmt::format("{} of {} tasks so far ({})", format_count(static_cast<double>(found->second)),
+                  format_count(static_cast<double>(state.done)), format_percent(share));
+  if (status == Status::shared) {
+    spdlog::warn(
+        "other programs take time on the device: {} were disturbed and become status shared; "
+        "'forecost devices' tells what else runs",
+        tasks);
+  } else {
+    spdlog::warn(
+        "a device's clock is held back: {} become status throttled, and models leave them out; "
+        "'forecost devices' and the rows' reasons tell by what. When it is cool: --resume "
+        "--retry throttled",
+        tasks);
+  }
+  told = true;
+}
+
 /// Progress and merges, on the manager between its other duties.
 class Watch {
  public:
@@ -249,7 +278,8 @@ class Watch {
     outcomes.erase(static_cast<int>(Status::ok));
     progress_.update(static_cast<std::uint64_t>(before_.done + state.done),
                      outcomes_text(outcomes));
-    warn_of_others(state);
+    warn_of(state, Status::shared, few_disturbed, told_.others);
+    warn_of(state, Status::throttled, few_disturbed, told_.heat);
     const double interval_s = std::max(options_.merge_interval_s, merge_s_ / merge_share);
     if (seconds_since(last_merge_) < interval_s) return;
     const Clock::time_point begin = Clock::now();
@@ -269,28 +299,16 @@ class Watch {
     progress_.update(static_cast<std::uint64_t>(before_.done + state.done + done), "collectives");
   }
   void finish() { progress_.finish(); }
+  const Told& told() const { return told_; }
 
  private:
-  /// Once, and only where it is more than a daemon's tick.
-  void warn_of_others(const ScheduleState& state) {
-    const auto found = state.outcomes.find(static_cast<int>(Status::shared));
-    if (told_of_others_ || found == state.outcomes.end()) return;
-    const double share = static_cast<double>(found->second) / static_cast<double>(state.done);
-    if (found->second <= few_shared || share < few_shared_share) return;
-    spdlog::warn(
-        "other programs take time on the device: {} of {} tasks so far ({}) were disturbed and "
-        "become status shared; 'forecost devices' tells what else runs",
-        format_count(static_cast<double>(found->second)),
-        format_count(static_cast<double>(state.done)), format_percent(share));
-    told_of_others_ = true;
-  }
-
   const CollectOptions& options_;
   const Remaining& before_;
   Progress progress_;
   Clock::time_point last_merge_ = Clock::now();
   double merge_s_ = 0;
-  bool told_of_conflicts_ = false, told_of_others_ = false;
+  bool told_of_conflicts_ = false;
+  Told told_;
 };
 
 const char* why_stopped(ScheduleEnd end, int signal) {
@@ -561,9 +579,9 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
     // A run directory may hold what other shards and classes did; none of it counts but by task
     // key.
     if (manages)
-      before = remaining_tasks(plan, group,
-                               finished_tasks(options.run_directory, options.retry, layout),
-                               deaths(options.run_directory));
+      before =
+          remaining_tasks(plan, group, finished_tasks(options.run_directory, options.retry, layout),
+                          deaths(options.run_directory));
     if (options.retry.contains(Status::crashed)) before.given_up.clear();
   });
   const std::string collectives = world.broadcast(text_of(before.collectives), manager);
@@ -611,6 +629,13 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
         own);
   }
   if (watch) watch->finish();
+  // Rank 0 speaks, whoever has managed. What was shared is measured again now; what was throttled
+  // stays so.
+  if (world.rank() == 0) {
+    Told told = watch ? watch->told() : Told{};
+    if (!watch) warn_of(state, Status::shared, few_disturbed, told.others);
+    warn_of(state, Status::throttled, 0, told.heat);
+  }
   if (measurer && finished) {
     add(measurer->measure_shared_again(in_time), own);
   }

@@ -283,8 +283,10 @@ dtypes = ["f32", "f16", "bf16"]
 
     def test_throttling(self):
         self.sweep.write_text(SWEEP.replace("samples = 5", "samples = 1").replace("samples = 3", "samples = 1"))
-        self.collect(self.standin(faults={"throttled_samples": 10**9}))
+        done = self.collect(self.standin(faults={"throttled_samples": 10**9}))
         self.assertEqual(self.statuses(), {"throttled"})
+        self.assertRegex(done.stderr, r"warning: a device's clock is held back: .* become status throttled")
+        self.assertEqual(done.stderr.count("become status throttled"), 1)
         for row in self.exported():
             self.assertIn("thermal", row["reason"])
             self.assertGreater(row["median_s"], 0)
