@@ -101,6 +101,8 @@ struct DeviceRequest {
   std::string replay;  ///< --replay DEVICES|CORPUS
   std::uint64_t seed = 0;
   std::string layout = {};  ///< --layout nchw|nhwc of images on a GPU; empty: nchw
+  /// The first rank of this host is a manager that measures nothing.
+  bool manager_on_host = false;
 };
 
 /// A way to time tasks on a device: cpu, cuda, replay. One opened backend drives one device.

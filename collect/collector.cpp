@@ -61,10 +61,16 @@ constexpr std::int64_t few_disturbed = 5;
 constexpr double few_disturbed_share = 0.01;
 /// A reference that changed by more than this is told.
 constexpr double drift_told = 0.05;
-DeviceRequest request_of(const World& world, const CollectOptions& options, std::uint64_t seed) {
+DeviceRequest request_of(const World& world, const CollectOptions& options, std::uint64_t seed,
+                         bool manager_on_host) {
   return {options.cores, world.local_rank(), world.local_size(),
           world.rank(),  world.size(),       options.replay,
-          seed,          options.layout};
+          seed,          options.layout,     manager_on_host};
+}
+
+/// Whether rank 0 is a dedicated manager, and on this rank's host. All ranks call it.
+bool has_manager(const World& world, const CollectOptions& options) {
+  return options.dedicated_manager && world.broadcast(world.host()) == world.host();
 }
 
 Plan plan_of(const CollectOptions& options) {
@@ -532,17 +538,26 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
   Plan plan;
   std::unique_ptr<TimingBackend> backend;
   set_up.step("planning the sweep", [&] { plan = plan_of(options); });
+  const bool manager_on_host = has_manager(world, options);
   set_up.step("opening devices", [&] {
     if (options.dedicated_manager && world.size() == 1) {
       throw UsageError(
           "--dedicated-manager needs a second rank to measure: mpirun -n 2 forecost ...");
     }
     if (options.dedicated_manager && world.rank() == 0) return;
-    backend = open_backend(options.backend, request_of(world, options, plan.seed));
+    backend = open_backend(options.backend, request_of(world, options, plan.seed, manager_on_host));
   });
   // Sharing is found before the seconds of a probe are spent; the second gathering brings what the
   // probe found.
   DeviceGroup group = gather_devices(world, backend.get());
+  // One rank without a device hands out the work. That --replay has none for a rank was asked for.
+  if (const int idle = world.size() - group.devices() - 1;
+      world.rank() == 0 && idle > 0 && options.replay.empty()) {
+    spdlog::warn(
+        "{} without a device and without work: start one rank for each device, and one more "
+        "if it is to manage",
+        idle == 1 ? "1 rank is" : fmt::format("{} ranks are", idle));
+  }
   std::optional<OpenedRun> opened;  // on rank 0
   set_up.step("gathering devices and opening the run directory", [&] {
     if (world.rank() != 0) return;

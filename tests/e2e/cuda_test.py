@@ -246,6 +246,16 @@ dtypes = ["f32", "f16", "bf16"]
         done = self.run_program([PROGRAM, "devices", "--backend", "cuda", "--json"], 0, self.standin(two, visible="1"))
         self.assertEqual([d["uuid"] for d in json.loads(done.stdout)["devices"]], [gpu(1)["uuid"]])
 
+    def test_devices_of_a_host_with_a_manager(self):
+        done = self.collect(self.standin([gpu(0), gpu(1)]), "--dedicated-manager", ranks=3)
+        self.assertEqual(len({row["device_id"] for row in self.exported()}), 2)
+        self.assertEqual(self.warnings(done), [])
+
+    def test_ranks_beyond_the_devices_are_told(self):
+        done = self.collect(self.standin([gpu(0)]), ranks=3)
+        (line,) = self.warnings(done)
+        self.assertIn("1 rank is without a device and without work", line)
+
     def test_two_ranks_on_one_device_are_refused(self):
         for environment in (self.standin([gpu(0), gpu(1)], visible="1"), self.standin([gpu(0), gpu(0)])):
             done = self.collect(environment, ranks=2, expect=3)

@@ -320,7 +320,9 @@ Layout layout_of(const std::string& name) {
 std::unique_ptr<TimingBackend> open_cuda(const DeviceRequest& request) {
   const Layout layout = layout_of(request.layout);
   const auto devices = openable_devices(module_folder());
-  const int index = device_of_rank(static_cast<int>(devices.size()), request.local_rank);
+  // GPUs are of the ranks that measure.
+  const int index = device_of_rank(static_cast<int>(devices.size()),
+                                   request.local_rank - (request.manager_on_host ? 1 : 0));
   if (index < 0) return nullptr;
   const OpenableDevice& device = devices[static_cast<std::size_t>(index)];
   if (!device.module) {
