@@ -735,14 +735,19 @@ void show_plan(const World& world, const CollectOptions& options, std::ostream& 
   std::vector<Device> devices;
   agree(world, [&] {
     plan = plan_of(options);
-    DeviceRequest request = request_of(world, options, plan.seed);
+    DeviceRequest request = request_of(world, options, plan.seed, false);
     // A plan for many ranks is looked at from one: every source that --replay lists is opened.
     const auto sources =
         1 + (world.size() == 1 ? std::count(options.replay.begin(), options.replay.end(), ',') : 0);
     for (std::ptrdiff_t i = 0; i < sources; ++i) {
       if (sources > 1) request.rank = static_cast<int>(i);
-      if (const auto backend = open_backend(options.backend, request)) {
-        devices.push_back(backend->device());
+      try {
+        const auto backend = open_backend(options.backend, request);
+        if (backend) devices.push_back(backend->device());
+      } catch (const EnvironmentError& error) {
+        if (options.backend != "cuda") throw;
+        throw EnvironmentError(fmt::format(
+            "{}; to plan for a device that is not here: --replay NAME --plan-only", error.what()));
       }
     }
   });

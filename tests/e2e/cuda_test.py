@@ -231,6 +231,9 @@ dtypes = ["f32", "f16", "bf16"]
             done = self.collect(environment, expect=3)
             (line,) = self.errors(done)
             self.assertIn(words, line)
+        done = self.run_program([PROGRAM, "collect", self.sweep, "--backend", "cuda", "--plan-only"], 3,
+                                self.standin(driver_version=0))
+        self.assertIn("to plan for a device that is not here: --replay NAME --plan-only", done.stderr)
         # Silence under auto: the CPU, or nothing, is what there is.
         done = self.run_program([PROGRAM, "devices", "--json"], None, self.standin(driver_version=0))
         if done.returncode == 0:
