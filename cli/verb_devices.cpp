@@ -71,13 +71,16 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   po::variables_map values;
   bool asked_for_help = false;
   std::unique_ptr<TimingBackend> backend;
+  std::vector<std::string> passed_over;
   agree(world, [&] {
     asked_for_help = !parse(world, help, options, 0, arguments, values);
     if (asked_for_help) return;
     const auto replay = values["replay"].as<std::string>();
     const auto name = backend_of(values["backend"].as<std::string>(), replay);
-    backend = open_backend(name, {cores_of(values), world.local_rank(), world.local_size(),
-                                  world.rank(), world.size(), replay, 0});
+    backend = open_backend(name,
+                           {cores_of(values), world.local_rank(), world.local_size(), world.rank(),
+                            world.size(), replay, 0},
+                           &passed_over);
   });
   if (asked_for_help) return ExitCode::done;
   world.barrier();  // ranks that are still starting would be seen as other load
@@ -86,16 +89,23 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     if (!backend) return;
     Json json{{"device", json_of(backend->device(), backend->name())}};
     json["warnings"] = backend->warnings();
+    json["passed_over"] = passed_over;
     own = json.dump();
   });
 
   Json devices = Json::array(), warnings = Json::array();
   std::set<std::string> hosts;
-  for (const auto& text : world.all_gather(own)) {
+  const auto texts = world.all_gather(own);
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    const std::string& text = texts[rank];
     if (text.empty()) continue;
     Json json = Json::parse(text);
     const auto host = json["device"]["host"].get<std::string>();
     devices.push_back(std::move(json["device"]));
+    for (const auto& line : json["passed_over"].get<std::vector<std::string>>()) {
+      warnings.push_back(world.size() > 1 ? fmt::format("rank {} on {}: {}", rank, host, line)
+                                          : line);
+    }
     if (!hosts.insert(host).second) continue;  // other ranks would tell the same of it
     for (const auto& line : json["warnings"].get<std::vector<std::string>>()) {
       warnings.push_back(world.size() > 1 ? fmt::format("{}: {}", host, line) : line);

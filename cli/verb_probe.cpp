@@ -11,7 +11,6 @@
 #include "cli/verb.hpp"
 #include "collect/device_group.hpp"
 #include "collect/probe_all_reduce.hpp"
-#include "collect/probe_figures.hpp"
 #include "core/file.hpp"
 #include "core/progress.hpp"
 #include "core/table.hpp"
@@ -225,6 +224,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   std::unique_ptr<TimingBackend> backend;
   std::optional<Device> named;
   std::string notes;
+  std::vector<std::string> warnings;
   agree(world, [&] {
     asked_for_help = !parse(world, help, options, 0, arguments, values);
     if (asked_for_help) return;
@@ -233,7 +233,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     if (budget_s > 50) throw UsageError(fmt::format("--seconds {}: expected at most 50", budget_s));
     backend = open_backend(values["backend"].as<std::string>(),
                            {cores_of(values), world.local_rank(), world.local_size(), world.rank(),
-                            world.size(), "", 0});
+                            world.size(), "", 0},
+                           &warnings);
     if (values.count("device") > 0 && backend) {
       const auto name = values["device"].as<std::string>();
       named = find_device(name);
@@ -249,6 +250,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   });
   if (asked_for_help) return ExitCode::done;
 
+  warn_together(world, warnings);
   DeviceGroup group = gather_devices(world, backend.get());
   const bool to_stdout = output == "-";
   agree(world, [&] {
@@ -276,7 +278,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
       progress.update(std::min(total, static_cast<std::uint64_t>(elapsed_s())));
     });
   });
-  tell_warnings(world, report);
+  warn_together(world, report.warnings);
   if (const auto spread = probe_all_reduce(world, backend.get(), 2)) {
     report.spread[Attribute::probed_allreduce_bytes_per_s] = *spread;
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "collect/reference/reference.hpp"
+#include "core/error.hpp"
 #include "data/device.hpp"
 #include "data/measurement.hpp"
 #include "mpi/gang.hpp"
@@ -161,6 +162,12 @@ class TimingBackend {
   virtual bool poisoned() const { return false; }
 };
 
+/// A device of the backend is there, and cannot be used.
+class UnusableDevice : public EnvironmentError {
+ public:
+  using EnvironmentError::EnvironmentError;
+};
+
 /// One registry line per backend in collect/backends/registry.cpp.
 struct BackendInfo {
   std::string_view name;
@@ -171,8 +178,10 @@ struct BackendInfo {
 };
 /// Those that were built.
 const std::vector<BackendInfo>& backends();
-/// `auto` is the best one that opens; an unknown name lists the known ones (UsageError).
-std::unique_ptr<TimingBackend> open_backend(std::string_view name, const DeviceRequest& request);
+/// `auto` is the best one that opens; an unknown name lists the known ones (UsageError). Where
+/// `auto` passes over a GPU that is there it adds to `warnings` why.
+std::unique_ptr<TimingBackend> open_backend(std::string_view name, const DeviceRequest& request,
+                                            std::vector<std::string>* warnings = nullptr);
 
 /// Why a task is none that a backend which measures can take, whatever its device; nullopt if it
 /// may be one. `has_operator`: the backend has the task's operator.

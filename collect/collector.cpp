@@ -24,7 +24,6 @@
 #include "collect/in_flight.hpp"
 #include "collect/measurer.hpp"
 #include "collect/probe_all_reduce.hpp"
-#include "collect/probe_figures.hpp"
 #include "collect/sweep.hpp"
 #include "core/hash.hpp"
 #include "core/log.hpp"
@@ -519,7 +518,7 @@ void probe_devices(const World& world, const SetUp& set_up, TimingBackend* backe
     report =
         backend->probe(std::min(brief_probe_s, set_up.left_s()), [&] { set_up.check(probing); });
   });
-  tell_warnings(world, report);
+  warn_together(world, report.warnings);
   probe_all_reduce(world, backend, brief_probe_s / 4, [&] { return set_up.must_stop(); });
   set_up.step("probing the all-reduce of all ranks");
 }
@@ -539,14 +538,17 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
   std::unique_ptr<TimingBackend> backend;
   set_up.step("planning the sweep", [&] { plan = plan_of(options); });
   const bool manager_on_host = has_manager(world, options);
+  std::vector<std::string> warnings;
   set_up.step("opening devices", [&] {
     if (options.dedicated_manager && world.size() == 1) {
       throw UsageError(
           "--dedicated-manager needs a second rank to measure: mpirun -n 2 forecost ...");
     }
     if (options.dedicated_manager && world.rank() == 0) return;
-    backend = open_backend(options.backend, request_of(world, options, plan.seed, manager_on_host));
+    backend = open_backend(options.backend, request_of(world, options, plan.seed, manager_on_host),
+                           &warnings);
   });
+  warn_together(world, warnings);
   // Sharing is found before the seconds of a probe are spent; the second gathering brings what the
   // probe found.
   DeviceGroup group = gather_devices(world, backend.get());
@@ -733,6 +735,7 @@ CollectResult collect(const World& world, const CollectOptions& options, std::os
 void show_plan(const World& world, const CollectOptions& options, std::ostream& out) {
   Plan plan;
   std::vector<Device> devices;
+  std::vector<std::string> warnings;
   agree(world, [&] {
     plan = plan_of(options);
     DeviceRequest request = request_of(world, options, plan.seed, false);
@@ -742,7 +745,7 @@ void show_plan(const World& world, const CollectOptions& options, std::ostream& 
     for (std::ptrdiff_t i = 0; i < sources; ++i) {
       if (sources > 1) request.rank = static_cast<int>(i);
       try {
-        const auto backend = open_backend(options.backend, request);
+        const auto backend = open_backend(options.backend, request, &warnings);
         if (backend) devices.push_back(backend->device());
       } catch (const EnvironmentError& error) {
         if (options.backend != "cuda") throw;
@@ -751,6 +754,7 @@ void show_plan(const World& world, const CollectOptions& options, std::ostream& 
       }
     }
   });
+  warn_together(world, warnings);
   const auto classes = gather_classes(world, devices);
   if (world.rank() != 0) return;
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
 #include "mpi/agree.hpp"
@@ -149,6 +150,20 @@ std::vector<Device> gather_classes(const World& world, const std::vector<Device>
     for (const Json& device : Json::parse(text)) add_class(classes, device_of(device));
   }
   return classes;
+}
+
+void warn_together(const World& world, const std::vector<std::string>& lines) {
+  const auto told = world.all_gather(Json{{"host", world.host()}, {"lines", lines}}.dump());
+  for (std::size_t rank = 0; rank < told.size() && world.rank() == 0; ++rank) {
+    const Json json = Json::parse(told[rank]);
+    for (const auto& line : json.at("lines").get<std::vector<std::string>>()) {
+      spdlog::warn("{}{}",
+                   world.size() == 1
+                       ? ""
+                       : fmt::format("rank {} on {}: ", rank, json.at("host").get<std::string>()),
+                   line);
+    }
+  }
 }
 
 }  // namespace forecost

@@ -34,6 +34,9 @@ DeviceGroup gather_devices(const World& world, const TimingBackend* backend);
 /// One device of each class among those of all ranks, in the order of ranks; on every rank.
 std::vector<Device> gather_classes(const World& world, const std::vector<Device>& own);
 
+/// Warns on rank 0 of what all ranks have to tell, a line each. All ranks call it.
+void warn_together(const World& world, const std::vector<std::string>& lines);
+
 /// The check of gather_devices.
 void refuse_shared_devices(const DeviceGroup& group);
 

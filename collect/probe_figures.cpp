@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
@@ -106,16 +103,6 @@ std::optional<double> effective_cache_bytes(const BandwidthCurve& curve) {
     return point.second >= 1.6 * curve.rbegin()->second;
   });
   return fast == curve.rend() ? std::nullopt : std::optional(fast->first);
-}
-
-void tell_warnings(const World& world, const ProbeReport& report) {
-  const auto lines = world.all_gather(fmt::format("{}", fmt::join(report.warnings, "\n")));
-  for (std::size_t rank = 0; rank < lines.size() && world.rank() == 0; ++rank) {
-    std::istringstream stream(lines[rank]);
-    for (std::string line; std::getline(stream, line);) {
-      spdlog::warn("{}{}", lines.size() > 1 ? fmt::format("rank {}: ", rank) : "", line);
-    }
-  }
 }
 
 void keep_larger_limits(const Device& before, Device& device) {

@@ -7,7 +7,6 @@
 
 #include "collect/backend.hpp"
 #include "data/device.hpp"
-#include "mpi/world.hpp"
 
 // What the probes of all backends have in common: rounds, and what is told of them.
 
@@ -54,9 +53,6 @@ ProbeReport tell(const ProbeFigures& figures, int rounds, double told_share, Dev
 /// rate: a last-level cache is two times faster than memory or more. nullopt if none is: no cache
 /// is seen. The curve is not empty.
 std::optional<double> effective_cache_bytes(const BandwidthCurve& curve);
-
-/// Warns on rank 0 of what makes the probes of all ranks doubtful. All ranks call it.
-void tell_warnings(const World& world, const ProbeReport& report);
 
 /// After a second probe of a device: the larger of both limits, and of what is no limit the first.
 void keep_larger_limits(const Device& before, Device& device);

@@ -32,6 +32,23 @@ int major_of(const fs::path& file) {
   return parsed.ec == std::errc() && parsed.ptr == end ? major : 0;
 }
 
+/// What is wrong with the driver that cannot run a module of these versions. Within a major of CUDA
+/// drivers run what is newer (CUDA Compatibility, "Minor Version Compatibility").
+std::string driver_fault(const Versions& versions) {
+  const int major = versions.runtime / 1000;
+  // CUDA Toolkit Release Notes, "CUDA Toolkit and Minimum Required Driver Version for CUDA Minor
+  // Version Compatibility".
+  const int driver = major == 12 ? 525 : major == 13 ? 580 : 0;
+  const std::string needed = fmt::format("the module needs one for CUDA {}{}", major,
+                                         driver > 0 ? fmt::format(", {} or newer", driver) : "");
+  if (versions.driver <= 0) return "there is no NVIDIA driver: " + needed;
+  const std::string here =
+      fmt::format("CUDA {}.{}", versions.driver / 1000, versions.driver % 1000 / 10);
+  return versions.driver / 1000 < major
+             ? fmt::format("the NVIDIA driver is for {}, too old: {}", here, needed)
+             : fmt::format("the NVIDIA driver, for {}, does not answer", here);
+}
+
 }  // namespace
 
 void ask(const Outcome& outcome) {
@@ -88,9 +105,11 @@ std::vector<OpenableDevice> openable_devices(const fs::path& folder) {
   }
   std::vector<OpenableDevice> devices;
   std::vector<std::string> why;
+  bool sees_none = false;
   for (const fs::path& file : files) {
+    std::shared_ptr<const Module> module;
     try {
-      const auto module = std::make_shared<const Module>(file);
+      module = std::make_shared<const Module>(file);
       std::int32_t count = 0;
       ask(module->table().count_devices(&count));
       devices.resize(static_cast<std::size_t>(std::max(count, 0)));
@@ -100,6 +119,7 @@ std::vector<OpenableDevice> openable_devices(const fs::path& folder) {
         DeviceFacts facts{};
         ask(module->table().describe_device(index, &facts));
         const int capability = 10 * facts.capability_major + facts.capability_minor;
+        device = {nullptr, index, facts};
         const int lowest = module->versions().lowest_capability;
         if (capability < lowest) {
           why.push_back(fmt::format("{}: {} has compute capability {}.{}, the module needs {}.{}",
@@ -107,14 +127,13 @@ std::vector<OpenableDevice> openable_devices(const fs::path& folder) {
                                     facts.capability_minor, lowest / 10, lowest % 10));
           continue;
         }
-        device = {module, index, facts};
+        device.module = module;
       }
     } catch (const ModuleError& error) {
-      const std::string cause =
-          error.code() == Code::no_driver
-              ? "there is no NVIDIA driver, or one too old for the module's CUDA"
-          : error.code() == Code::no_device ? "there is no GPU"
-                                            : "";
+      sees_none = sees_none || error.code() == Code::no_device;
+      const std::string cause = error.code() == Code::no_driver   ? driver_fault(module->versions())
+                                : error.code() == Code::no_device ? "there is no GPU"
+                                                                  : "";
       why.push_back(
           fmt::format("{}: {}", file.filename().string(),
                       cause.empty() ? error.what() : fmt::format("{} ({})", cause, error.what())));
@@ -124,8 +143,10 @@ std::vector<OpenableDevice> openable_devices(const fs::path& folder) {
   }
   if (std::none_of(devices.begin(), devices.end(),
                    [](const auto& device) { return device.module != nullptr; })) {
-    throw EnvironmentError(why.empty() ? std::string("there is no GPU here")
-                                       : fmt::format("{}", fmt::join(why, "; ")));
+    const std::string reasons = fmt::format("{}", fmt::join(why, "; "));
+    if (!devices.empty()) throw UnusableGpu(reasons);
+    if (sees_none) throw NoGpu(reasons);
+    throw EnvironmentError(why.empty() ? "there is no GPU here" : reasons);
   }
   return devices;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
 #include "cuda/module_interface.hpp"
 
 namespace forecost::cuda {
@@ -45,16 +46,27 @@ std::filesystem::path module_folder();
 /// forecost-cuda<major>.so of the folder, the highest major first.
 std::vector<std::filesystem::path> module_files(const std::filesystem::path& folder);
 
+/// A GPU is there, and cannot be used.
+class UnusableGpu : public EnvironmentError {
+ public:
+  using EnvironmentError::EnvironmentError;
+};
+/// This process sees no GPU, or is to see none.
+class NoGpu : public EnvironmentError {
+ public:
+  using EnvironmentError::EnvironmentError;
+};
+
 /// One GPU of this process and the module that can run it.
 struct OpenableDevice {
-  std::shared_ptr<const Module> module;
-  std::int32_t index = 0;  ///< among those that the process sees
+  std::shared_ptr<const Module> module;  ///< nullptr: none can
+  std::int32_t index = 0;                ///< among those that the process sees
   DeviceFacts facts{};
 };
 
 /// For each GPU that this process sees, the newest module of the folder that its driver and its
-/// compute capability can run. Throws EnvironmentError, one line, if there is none: no module, no
-/// driver, no GPU, or none that a module can run.
+/// compute capability can run. Throws one line if there is none: EnvironmentError without a module
+/// that opens or a driver, NoGpu, or UnusableGpu where no module runs any of them.
 std::vector<OpenableDevice> openable_devices(const std::filesystem::path& folder);
 
 /// Which of the devices that a process sees is this rank's: its own number on the host. A process

@@ -36,17 +36,24 @@ const std::vector<Missing> missing_backends = {
 
 }  // namespace
 
-std::unique_ptr<TimingBackend> open_backend(std::string_view name, const DeviceRequest& request) {
+std::unique_ptr<TimingBackend> open_backend(std::string_view name, const DeviceRequest& request,
+                                            std::vector<std::string>* warnings) {
   std::vector<std::string> known{"auto"};
-  std::string why;
+  std::string why, unusable;
   for (const BackendInfo& backend : backends()) {
     known.emplace_back(backend.name);
     if (backend.name == name) return backend.open(request);
     // A rehearsal is never what `auto` means: its times are not this machine's.
     if (name != "auto" || backend.name == replay_backend.name) continue;
     try {
-      return backend.open(request);
+      auto opened = backend.open(request);
+      if (!unusable.empty() && warnings != nullptr) {
+        warnings->push_back(
+            fmt::format("the backend is {}, although there is a GPU: {}", backend.name, unusable));
+      }
+      return opened;
     } catch (const EnvironmentError& error) {
+      if (dynamic_cast<const UnusableDevice*>(&error) != nullptr) unusable = error.what();
       why += fmt::format("; {}: {}", backend.name, error.what());
     }
   }

@@ -223,7 +223,8 @@ dtypes = ["f32", "f16", "bf16"]
 
     # --- what is not there ---
     def test_no_driver_no_device_and_no_module(self):
-        for settings, words in (({"driver_version": 0}, "driver"), ({"driver_version": 11000}, "driver"),
+        for settings, words in (({"driver_version": 0}, "no NVIDIA driver: the module needs one for CUDA"),
+                                ({"driver_version": 11000}, "the NVIDIA driver is for CUDA 11.0, too old: the module"),
                                 ({"devices": []}, "no ")):
             environment = self.standin(**settings)
             if "devices" in settings:
@@ -239,6 +240,31 @@ dtypes = ["f32", "f16", "bf16"]
         if done.returncode == 0:
             self.assertEqual(json.loads(done.stdout)["devices"][0]["kind"], "cpu")
         self.assertNotIn("CUDA", done.stderr)
+
+    def test_a_device_that_no_module_runs(self):
+        """Told with its name, and under auto in a line where the rank takes the CPU instead."""
+        environment = self.standin([gpu(0), gpu(1, name="Tesla V100-SXM2-16GB", capability=[7, 0])])
+        done = self.collect(environment, ranks=2, expect=3)
+        (line,) = self.errors(done)
+        self.assertIn(f"Tesla V100-SXM2-16GB ({gpu(1)['uuid']}) has compute capability 7.0", line)
+        environment = {**environment, "OMP_NUM_THREADS": "1"}
+        done = self.run_program([MPIEXEC, "--oversubscribe", "-n", "2", PROGRAM, "devices", "--json"], 0, environment)
+        told = json.loads(done.stdout)
+        self.assertEqual([device["kind"] for device in told["devices"]], ["gpu", "cpu"])
+        (line,) = [line for line in told["warnings"] if "although there is a GPU" in line]
+        self.assertRegex(line, r"rank 1 on \S+: the backend is cpu, although there is a GPU: Tesla V100.*7.0")
+        for environment in (self.standin([gpu(0, capability=[7, 0])]), self.standin(driver_version=11000)):
+            done = self.run_program([PROGRAM, "collect", self.sweep, "--plan-only"], 0, environment)
+            (line,) = self.warnings(done)
+            self.assertIn("the backend is cpu, although there is a GPU: ", line)
+        # Whom nobody shows a GPU, or who hides it, is told nothing.
+        done = self.run_program([PROGRAM, "collect", self.sweep, "--plan-only"], 0, self.standin(visible=""))
+        self.assertEqual(self.warnings(done), [])
+
+    def test_a_device_that_says_what_cannot_be(self):
+        done = self.collect(self.standin([gpu(0, clock_hz=1e12)]), expect=3)
+        (line,) = self.errors(done)
+        self.assertIn(f"({gpu(0)['uuid']}) says of itself clock_hz = 1e+12", line)
 
     # --- which device is whose ---
     def test_ranks_and_devices(self):

@@ -277,7 +277,13 @@ class CudaBackend final : public TimingBackend {
 
  private:
   void set(Attribute attribute, double value) {
-    if (value > 0) device_.set(attribute, value);
+    if (!(value > 0)) return;
+    try {
+      device_.set(attribute, value);
+    } catch (const UsageError& error) {
+      throw EnvironmentError(fmt::format("{} ({}) says of itself {}: does its driver work?",
+                                         device_.name, device_.uuid, error.what()));
+    }
   }
 
   static bool has_algorithms(const Task& task) {
@@ -317,16 +323,31 @@ Layout layout_of(const std::string& name) {
   throw UsageError(fmt::format("--layout {}: expected nchw or nhwc", name));
 }
 
+/// openable_devices(); where no module opens, the management library still knows of GPUs.
+std::vector<OpenableDevice> devices_here() {
+  try {
+    return openable_devices(module_folder());
+  } catch (const UnusableGpu& error) {
+    throw UnusableDevice(error.what());
+  } catch (const NoGpu&) {
+    throw;
+  } catch (const EnvironmentError& error) {
+    if (const auto nvml = Nvml::open(); nvml && nvml->gpus() > 0)
+      throw UnusableDevice(error.what());
+    throw;
+  }
+}
+
 std::unique_ptr<TimingBackend> open_cuda(const DeviceRequest& request) {
   const Layout layout = layout_of(request.layout);
-  const auto devices = openable_devices(module_folder());
+  const auto devices = devices_here();
   // GPUs are of the ranks that measure.
   const int index = device_of_rank(static_cast<int>(devices.size()),
                                    request.local_rank - (request.manager_on_host ? 1 : 0));
   if (index < 0) return nullptr;
   const OpenableDevice& device = devices[static_cast<std::size_t>(index)];
   if (!device.module) {
-    throw EnvironmentError(fmt::format(
+    throw UnusableDevice(fmt::format(
         "{} ({}) has compute capability {}.{}, for which no CUDA module here was built: build one "
         "with a CUDA Toolkit that knows it, beside the others",
         device.facts.name, device.facts.uuid, device.facts.capability_major,
@@ -335,8 +356,8 @@ std::unique_ptr<TimingBackend> open_cuda(const DeviceRequest& request) {
   try {
     return std::make_unique<CudaBackend>(device, layout);
   } catch (const ModuleError& error) {
-    throw EnvironmentError(fmt::format("{} ({}) does not open: {}", device.facts.name,
-                                       device.facts.uuid, error.what()));
+    throw UnusableDevice(fmt::format("{} ({}) does not open: {}", device.facts.name,
+                                     device.facts.uuid, error.what()));
   }
 }
 

@@ -29,6 +29,7 @@ struct Nvml::Library {
   Return (*init)() = nullptr;
   Return (*shutdown)() = nullptr;
   Return (*driver_version)(char*, unsigned) = nullptr;
+  Return (*count)(unsigned*) = nullptr;
   Return (*by_uuid)(const char*, Handle*) = nullptr;
   Return (*gpu_of_slice)(Handle, Handle*) = nullptr;
   Return (*clock)(Handle, unsigned, unsigned*) = nullptr;
@@ -57,6 +58,7 @@ std::shared_ptr<Nvml> Nvml::open() {
   library->find(library->init, "nvmlInit_v2");
   library->find(library->shutdown, "nvmlShutdown");
   library->find(library->driver_version, "nvmlSystemGetDriverVersion");
+  library->find(library->count, "nvmlDeviceGetCount_v2");
   library->find(library->by_uuid, "nvmlDeviceGetHandleByUUID");
   library->find(library->gpu_of_slice, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle");
   library->find(library->clock, "nvmlDeviceGetClockInfo");
@@ -95,6 +97,11 @@ std::string Nvml::driver_version() const {
     return {};
   }
   return text.data();
+}
+
+unsigned Nvml::gpus() const {
+  unsigned count = 0;
+  return library_->count != nullptr && library_->count(&count) == success ? count : 0;
 }
 
 std::string throttle_reasons(std::uint64_t bits) {

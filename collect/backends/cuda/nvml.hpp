@@ -19,6 +19,8 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   std::string driver_version() const;  ///< "580.65.06"; empty if unknown
+  /// Of the host, or of the job where that is confined to some; slices count as their GPU.
+  unsigned gpus() const;
 
  private:
   friend class NvmlDevice;
