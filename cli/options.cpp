@@ -94,7 +94,24 @@ std::string backend_of(const std::string& backend, const std::string& replay) {
 int cores_of(const po::variables_map& values) {
   const int cores = values["cores"].as<int>();
   if (cores < 0) throw UsageError(fmt::format("--cores {}: expected 0 or more", cores));
+  if (cores > 0 && values.count("backend") > 0 && values["backend"].as<std::string>() == "cuda") {
+    throw UsageError(
+        fmt::format("--cores {}: of a CPU device, and --backend cuda has none", cores));
+  }
   return cores;
+}
+
+std::string layout_of(const po::variables_map& values, const std::string& backend) {
+  if (values["layout"].defaulted()) return {};
+  const auto layout = values["layout"].as<std::string>();
+  if (layout != "nchw" && layout != "nhwc") {
+    throw UsageError(fmt::format("--layout {}: expected nchw or nhwc", layout));
+  }
+  if (backend == "cpu" || backend == "replay") {
+    throw UsageError(
+        fmt::format("--layout {}: of images on a GPU, not by the {} backend", layout, backend));
+  }
+  return layout;
 }
 
 std::vector<std::int64_t> batches_of(const po::variables_map& values) {

@@ -45,11 +45,13 @@ bool parse(const World& world, const Help& help, const po::options_description& 
 double positive_number(const po::variables_map& values, const char* name);
 /// An int64 of at least `least`.
 std::int64_t count_of(const po::variables_map& values, const char* name, std::int64_t least);
-/// --cores: 0 stands for all that the process is bound to.
+/// --cores: 0 stands for all that the process is bound to. None are of --backend cuda.
 int cores_of(const po::variables_map& values);
 /// What --backend and --replay ask for together: `replay` where auto is given sources to play.
 /// Throws UsageError where they contradict each other.
 std::string backend_of(const std::string& backend, const std::string& replay);
+/// --layout, empty if it is not given; `backend` is what backend_of() says.
+std::string layout_of(const po::variables_map& values, const std::string& backend);
 /// --batch: one or more.
 std::vector<std::int64_t> batches_of(const po::variables_map& values);
 

@@ -145,7 +145,7 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     }
     collecting.backend = backend_of(collecting.backend, collecting.replay);
     collecting.cores = cores_of(values);
-    collecting.layout = values["layout"].as<std::string>();
+    collecting.layout = layout_of(values, collecting.backend);
     collecting.dedicated_manager = values.count("dedicated-manager") > 0;
     collecting.shard = parse_shard(values["shard"].as<std::string>());
     collecting.resume = values.count("resume") > 0;

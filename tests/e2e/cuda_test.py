@@ -217,9 +217,16 @@ dtypes = ["f32", "f16", "bf16"]
         together = self.folder / "both.h5"
         self.corpus("merge", first, self.run_directory, "-o", together)
         self.assertEqual(len(self.rows(together)), 2 * len(self.rows(first)))
-        done = self.run_program([PROGRAM, "collect", self.sweep, "-o", self.folder / "x", "--backend", "cuda",
-                                 "--layout", "nchv"], 2, environment)
-        self.assertIn("expected nchw or nhwc", done.stderr)
+
+    def test_options_of_another_kind_of_device(self):
+        """Whatever is here: these need no driver to be refused."""
+        for options, words in ((("--backend", "cuda", "--layout", "nchv"), "expected nchw or nhwc"),
+                               (("--layout", "NHWC"), "expected nchw or nhwc"),
+                               (("--backend", "cpu", "--layout", "nhwc"), "not by the cpu backend"),
+                               (("--replay", "h100", "--layout", "nchw"), "not by the replay backend"),
+                               (("--backend", "cuda", "--cores", "2"), "--cores 2: of a CPU device")):
+            done = self.run_program([PROGRAM, "collect", self.sweep, "-o", self.folder / "x", *options], 2)
+            self.assertIn(words, self.errors(done)[0])
 
     # --- what is not there ---
     def test_no_driver_no_device_and_no_module(self):

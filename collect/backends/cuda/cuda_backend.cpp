@@ -317,12 +317,6 @@ class CudaBackend final : public TimingBackend {
   int confirmations_ = 0;
 };
 
-Layout layout_of(const std::string& name) {
-  if (name.empty() || name == "nchw") return Layout::nchw;
-  if (name == "nhwc") return Layout::nhwc;
-  throw UsageError(fmt::format("--layout {}: expected nchw or nhwc", name));
-}
-
 /// openable_devices(); where no module opens, the management library still knows of GPUs.
 std::vector<OpenableDevice> devices_here() {
   try {
@@ -339,7 +333,7 @@ std::vector<OpenableDevice> devices_here() {
 }
 
 std::unique_ptr<TimingBackend> open_cuda(const DeviceRequest& request) {
-  const Layout layout = layout_of(request.layout);
+  const Layout layout = request.layout == "nhwc" ? Layout::nhwc : Layout::nchw;
   const auto devices = devices_here();
   // GPUs are of the ranks that measure.
   const int index = device_of_rank(static_cast<int>(devices.size()),
