@@ -65,10 +65,13 @@ std::string resume_command(const World& world, const std::vector<std::string>& a
   return command + (resumes ? "" : " --resume");
 }
 
+/// How a process tells the next one what was done so far.
+constexpr const char* so_far_variable = "FORECOST_COLLECT_SO_FAR";
+
 /// Replaces this process by a new one of the same command that goes on with what is left of its
 /// limits: what a broken device has left in this one goes with it. Returns only if it cannot.
 void restart(const std::vector<std::string>& arguments, const CollectOptions& collecting,
-             double elapsed_s, double spent_device_s) {
+             double elapsed_s, const CollectResult& result) {
   std::vector<std::string> words{"forecost", "collect"};
   for (auto word = arguments.begin(); word != arguments.end(); ++word) {
     if (*word == "--resume" || word->starts_with("--time-limit=") || word->starts_with("--budget="))
@@ -85,13 +88,14 @@ void restart(const std::vector<std::string>& arguments, const CollectOptions& co
   }
   if (std::isfinite(collecting.budget_device_s)) {
     words.push_back(
-        fmt::format("--budget={}", (collecting.budget_device_s - spent_device_s) / 3600));
+        fmt::format("--budget={}", (collecting.budget_device_s - result.device_s) / 3600));
   }
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::cout.flush();
   spdlog::default_logger()->flush();
+  ::setenv(so_far_variable, result.so_far.text().c_str(), 1);
   ::execv("/proc/self/exe", argv.data());
 }
 
@@ -172,12 +176,16 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
     return ExitCode::done;
   }
   collecting.began = world.began();
+  if (const char* so_far = std::getenv(so_far_variable)) {
+    collecting.so_far = SoFar::of(so_far);
+    ::unsetenv(so_far_variable);
+  }
   const CollectResult result = collect(world, collecting, std::cout);
   const double elapsed_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - world.began()).count();
   if (result.restart && elapsed_s < collecting.time_limit_s &&
       result.device_s < collecting.budget_device_s) {
-    restart(arguments, collecting, elapsed_s, result.device_s);
+    restart(arguments, collecting, elapsed_s, result);
   }
   if (result.restart) spdlog::warn("stopped early; go on with: {}", collecting.resume_command);
   return result.code;

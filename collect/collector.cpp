@@ -53,6 +53,10 @@ double seconds_since(Clock::time_point start) {
 
 /// More than this share of crashed, failed or timed-out tasks ends a finished run with exit code 5.
 constexpr double tolerated_failures = 0.01;
+/// A device that answers nothing any more gets a new process, unless it ended so many in a row
+/// after fewer than so many tasks each: by then it costs more time than it gives.
+constexpr int most_fruitless = 5;
+constexpr std::int64_t few_tasks = 10;
 /// Merging takes at most this share of the time.
 constexpr double merge_share = 0.05;
 /// No warning during a run of this many shared or throttled rows, nor of this share of all.
@@ -356,18 +360,22 @@ Outcomes sum_outcomes(const World& world, const Outcomes& own) {
   return sum;
 }
 
+std::string text_of(const Duty& duty) {
+  return fmt::format("{:.17g} {:.17g} {:.17g} {:.17g}", duty.sampling_s, duty.warm_up_s,
+                     duty.planning_s, duty.busy_s);
+}
+
+std::istream& operator>>(std::istream& line, Duty& duty) {
+  return line >> duty.sampling_s >> duty.warm_up_s >> duty.planning_s >> duty.busy_s;
+}
+
 Duty sum_duty(const World& world, const Duty& own) {
   Duty sum;
-  for (const std::string& of_rank :
-       world.all_gather(fmt::format("{:.17g} {:.17g} {:.17g} {:.17g}", own.sampling_s,
-                                    own.warm_up_s, own.planning_s, own.busy_s))) {
+  for (const std::string& of_rank : world.all_gather(text_of(own))) {
     std::istringstream line(of_rank);
     Duty duty;
-    line >> duty.sampling_s >> duty.warm_up_s >> duty.planning_s >> duty.busy_s;
-    sum.sampling_s += duty.sampling_s;
-    sum.warm_up_s += duty.warm_up_s;
-    sum.planning_s += duty.planning_s;
-    sum.busy_s += duty.busy_s;
+    line >> duty;
+    sum += duty;
   }
   return sum;
 }
@@ -661,18 +669,28 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
 
   const double wall_s = seconds_since(begin);
   const bool poisoned = world.all_max(measurer && measurer->poisoned() ? 1 : 0) != 0 && !finished;
-  CollectResult result{.code = finished ? ExitCode::done : ExitCode::stopped,
-                       // A retry would measure what poisoned the device again, for ever.
-                       .restart = poisoned && world.size() == 1 && options.retry.empty(),
-                       .device_s = state.device_s};
+  const Outcomes outcomes = sum_outcomes(world, own);
+  const std::int64_t done = count_of(outcomes);
+  const std::int64_t measured_now =
+      done - std::stoll(world.broadcast(std::to_string(before.done), manager));
+  SoFar so_far = options.so_far;
+  so_far.fruitless = measured_now < few_tasks ? so_far.fruitless + 1 : 0;
+  so_far.measured += measured_now;
+  so_far.wall_s += wall_s;
+  so_far.duty += sum_duty(world, measurer ? measurer->duty() : Duty{});
+  const bool worn_out = poisoned && so_far.fruitless >= most_fruitless;
+  CollectResult result{
+      .code = finished   ? ExitCode::done
+              : worn_out ? ExitCode::environment
+                         : ExitCode::stopped,
+      // A retry would measure what poisoned the device again, for ever.
+      .restart = poisoned && !worn_out && world.size() == 1 && options.retry.empty(),
+      .so_far = so_far,
+      .device_s = state.device_s};
   if (result.restart) {
     spdlog::warn("the device answers nothing any more: the process starts anew and goes on");
     return result;
   }
-  const Outcomes outcomes = sum_outcomes(world, own);
-  const std::int64_t before_launch =
-      std::stoll(world.broadcast(std::to_string(before.done), manager));
-  const Duty duty = sum_duty(world, measurer ? measurer->duty() : Duty{});
   const bool repeats = world.all_max(measurer && measurer->measured_references() ? 1 : 0) != 0 ||
                        plan.rules.replicates > 1;
   const bool virtual_time =
@@ -680,17 +698,25 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
   agree(world, [&] {
     if (world.rank() != 0) return;
     merge_at_end(options.run_directory);
-    const std::int64_t done = count_of(outcomes), measured = done - before_launch;
+    const std::int64_t measured = so_far.measured;
     const std::string unit = plan.rules.replicates > 1 ? "measurement" : "task";
     out << fmt::format("{}: {} of {}{}{}{}\n", (options.run_directory / "corpus.h5").string(),
                        format_count(static_cast<double>(done)), format_counted(total, unit),
                        outcomes.empty() ? "" : ": ", outcomes_text(outcomes),
                        finished && measured == 0 ? "; nothing was left to measure" : "");
     if (measured > 0) {
-      out << pace_text(measured, unit, wall_s, group.devices(), duty, virtual_time);
+      out << pace_text(measured, unit, so_far.wall_s, group.devices(), so_far.duty, virtual_time);
     }
     if (repeats) out << repeats_text(options.run_directory / "corpus.h5", run_id);
-    if (!finished) {
+    if (worn_out) {
+      const Device& device = group.classes().front();
+      spdlog::error(
+          "{} ({}) answered nothing any more {} times in a row, each time after fewer than {} "
+          "tasks: "
+          "have it looked after; {} left, go on with: {}",
+          device.uuid, device.device_class, so_far.fruitless, few_tasks,
+          format_counted(total - done, unit), options.resume_command);
+    } else if (!finished) {
       const bool too_short = measured == 0 && (state.end == ScheduleEnd::time_limit ||
                                                state.end == ScheduleEnd::budget);
       spdlog::warn(
@@ -719,14 +745,25 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
 
 }  // namespace
 
+std::string SoFar::text() const {
+  return fmt::format("{} {} {:.17g} {}", fruitless, measured, wall_s, text_of(duty));
+}
+
+SoFar SoFar::of(const std::string& text) {
+  std::istringstream line(text);
+  SoFar so_far;
+  line >> so_far.fruitless >> so_far.measured >> so_far.wall_s >> so_far.duty;
+  return line ? so_far : SoFar{};
+}
+
 CollectResult collect(const World& world, const CollectOptions& options, std::ostream& out) {
   try {
     return set_up_and_measure(world, options, out);
   } catch (const AgreedError& error) {
     if (error.code() != ExitCode::stopped) throw;
     if (world.rank() == 0) {
-      spdlog::warn("stopped early ({}): nothing was measured; go on, with a larger limit, with: {}",
-                   error.what(), options.resume_command);
+      spdlog::warn("stopped early ({}): nothing was measured; go on{} with: {}", error.what(),
+                   stop_signal() == 0 ? ", with a larger limit," : "", options.resume_command);
     }
     return {.code = ExitCode::stopped};
   }

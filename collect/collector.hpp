@@ -7,12 +7,26 @@
 #include <set>
 #include <string>
 
+#include "collect/measurer.hpp"
 #include "collect/run_directory.hpp"
 #include "core/error.hpp"
 #include "data/measurement.hpp"
 #include "mpi/world.hpp"
 
 namespace forecost {
+
+/// What the processes before this one did of the same launch, each of which its device put an end
+/// to.
+struct SoFar {
+  int fruitless = 0;          ///< so many of them, the last ones, ended after a few tasks
+  std::int64_t measured = 0;  ///< tasks
+  double wall_s = 0;          ///< measuring
+  Duty duty;
+
+  std::string text() const;  ///< one line
+  /// Of text(); nothing of another one.
+  static SoFar of(const std::string& text);
+};
 
 struct CollectOptions {
   std::string sweep;  ///< a shipped name or a file
@@ -30,6 +44,7 @@ struct CollectOptions {
   double budget_device_s = std::numeric_limits<double>::infinity();  ///< over all devices
   double merge_interval_s = 60;  ///< between merges during the run
   std::string resume_command;    ///< told when the run stops early
+  SoFar so_far;
 };
 
 struct CollectResult {
@@ -37,6 +52,7 @@ struct CollectResult {
   /// The device answers nothing any more and there are no other ranks: a new process would go on.
   /// Nothing was written to `out`, and corpus.h5 is not up to date.
   bool restart = false;
+  SoFar so_far;         ///< for that process
   double device_s = 0;  ///< spent of the budget
 };
 

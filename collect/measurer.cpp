@@ -36,6 +36,14 @@ std::int64_t index_of(const Plan& plan, const Planned& what) {
          static_cast<std::int64_t>(what.task);
 }
 
+Duty& Duty::operator+=(const Duty& other) {
+  sampling_s += other.sampling_s;
+  warm_up_s += other.warm_up_s;
+  planning_s += other.planning_s;
+  busy_s += other.busy_s;
+  return *this;
+}
+
 Measurer::Measurer(const Plan& plan, TimingBackend& backend, InFlight& in_flight,
                    const std::filesystem::path& journal, Launch launch)
     : plan_(plan),

@@ -34,6 +34,8 @@ struct Duty {
   double warm_up_s = 0;   ///< first runs too
   double planning_s = 0;  ///< with allocation and reorders
   double busy_s = 0;      ///< in tasks, all of this included
+
+  Duty& operator+=(const Duty& other);
 };
 
 /// Counts by status; also changes of them.

@@ -327,6 +327,21 @@ dtypes = ["f32", "f16", "bf16"]
         self.assertIn("failed", self.statuses())
         self.assert_complete("stand-in-gpu")
 
+    def test_a_device_that_dies_again_and_again(self):
+        """The processes end with it, and what they did together is told."""
+        faults = {"sticky_launch": 20, "after": "cudnnConvolution"}
+        done = self.collect(self.standin(faults=faults), expect=3)
+        (line,) = self.errors(done)
+        self.assertIn(f"{gpu(0)['uuid']} (stand-in-gpu) answered nothing any more 5 times in a row", line)
+        self.assertIn("--resume", line)
+        self.assertEqual(done.stderr.count("starts anew"), done.stderr.count("probing 1 device") - 1)
+        rows = len(self.exported())
+        self.assertRegex(done.stdout, rf"corpus.h5: {rows} of \d+ tasks")
+        self.assertIn(f"\n{rows} tasks on 1 device in", done.stdout)
+        # And what is left can be had of another one.
+        self.collect(self.standin(), "--resume", expect=(0, 5))
+        self.assert_complete("stand-in-gpu")
+
     def test_throttling(self):
         self.sweep.write_text(SWEEP.replace("samples = 5", "samples = 1").replace("samples = 3", "samples = 1"))
         done = self.collect(self.standin(faults={"throttled_samples": 10**9}))
