@@ -228,7 +228,8 @@ Return nvmlDeviceGetComputeRunningProcesses_v3(Handle handle, unsigned* count,
   return with_device("nvmlDeviceGetComputeRunningProcesses_v3", handle, [&](const Device& device) {
     const State& all = state();
     std::vector<unsigned> found = device.foreign_processes;
-    if (device_bytes_in_use() > 0 && &all.device() == &device)
+    // A process is there as long as it has a context, and so anything in it.
+    if ((device_bytes_in_use() > 0 || !all.streams.alive().empty()) && &all.device() == &device)
       found.push_back(static_cast<unsigned>(getpid()));
     const unsigned room = *count;
     *count = static_cast<unsigned>(found.size());
