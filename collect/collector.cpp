@@ -709,7 +709,7 @@ CollectResult set_up_and_measure(const World& world, const CollectOptions& optio
     }
     if (repeats) out << repeats_text(options.run_directory / "corpus.h5", run_id);
     if (worn_out) {
-      const Device& device = group.classes().front();
+      const Device device = group.classes().front();
       spdlog::error(
           "{} ({}) answered nothing any more {} times in a row, each time after fewer than {} "
           "tasks: "
