@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 import tomllib
 
 from harness import MAPPING, PROGRAM, MPIEXEC, ProgramTest
@@ -134,6 +136,19 @@ class Probe(ProgramTest):
             self.assertGreater(len(device["probed_bandwidth_curve"]), 10)
             self.assertGreater(device["probed_host_link_bytes_per_s"], 0)
             self.assertEqual("probed_allreduce_bytes_per_s" in device, ranks > 1)
+
+    def test_a_signal_during_it_asks_for_no_larger_limit(self):
+        command = [PROGRAM, "collect", self.write_sweep("three.toml", 3), "-o", self.run_directory,
+                   "--backend", "cpu", "--cores", "1"]
+        with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as process:
+            while "probing" not in process.stderr.readline():
+                self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGTERM)
+            told = process.stderr.read()
+        self.assertEqual(process.returncode, 75, told)
+        self.assertIn("nothing was measured; go on with: forecost collect", told)
+        limited = self.run_program([*command, "--resume", "--time-limit", "0.5"], expect=75)
+        self.assertIn("nothing was measured; go on, with a larger limit, with: forecost collect", limited.stderr)
 
 
 class Devices(ProgramTest):
