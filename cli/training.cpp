@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include "collect/backends/cuda/nvml.hpp"
 #include "core/stop.hpp"
 #include "core/units.hpp"
 #include "mpi/agree.hpp"
@@ -61,8 +62,17 @@ TrainOptions training_options_of(const po::variables_map& values) {
   options.batch = positive<std::int64_t>(values, "batch", 0);
   options.ranks_per_model = positive<int>(values, "ranks-per-model", 0);
   options.collective_timeout_s = positive_number(values, "collective-timeout");
-  if (values.count("checkpoint") > 0)
+  if (values.count("checkpoint") > 0) {
     options.checkpoint_directory = values["checkpoint"].as<std::string>();
+    if (options.checkpoint_directory.empty()) {
+      throw UsageError("--checkpoint: expected a directory, found nothing: is a variable unset?");
+    }
+    if (fs::exists(options.checkpoint_directory) &&
+        !fs::is_directory(options.checkpoint_directory)) {
+      throw UsageError(fmt::format("--checkpoint {}: expected a directory, it is a file",
+                                   options.checkpoint_directory.string()));
+    }
+  }
   options.resume = values.count("resume") > 0;
   if (options.resume && options.checkpoint_directory.empty()) {
     throw UsageError("--resume needs --checkpoint DIR, the directory of the checkpoint");
@@ -81,12 +91,27 @@ std::string one_of(const po::variables_map& values, const char* name, const char
   return value;
 }
 
-/// Null where a rank has no GPU of its own.
+/// Null where a rank has no GPU of its own: silently where there is none at all, with a warning
+/// where there is one that cannot be used so.
 std::unique_ptr<TrainingDevice> training_device_if_any(const World& world) {
+  bool sees_gpu = true;
+  try {
+    cuda::openable_devices(cuda::module_folder());
+  } catch (const cuda::UnusableGpu&) {  // told below
+  } catch (const cuda::NoGpu&) {
+    sees_gpu = false;
+  } catch (const EnvironmentError&) {
+    const auto nvml = cuda::Nvml::open();
+    sees_gpu = nvml && nvml->gpus() > 0;
+  }
+  if (world.all_max(sees_gpu ? 1 : 0) == 0) return nullptr;
   try {
     return open_training_device(world);
   } catch (const AgreedError& error) {
     if (error.code() != ExitCode::environment) throw;
+    if (world.rank() == 0) {
+      spdlog::warn("training on CPUs, although there is a GPU: {}", error.what());
+    }
     return nullptr;
   }
 }

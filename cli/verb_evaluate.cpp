@@ -5,6 +5,7 @@
 
 #include "cli/training.hpp"
 #include "core/stop.hpp"
+#include "mpi/agree.hpp"
 #include "train/evaluate.hpp"
 #include "train/gemm.hpp"
 #include "train/leave_one_out.hpp"
@@ -34,7 +35,8 @@ void print(const Evaluation& evaluation, const po::variables_map& values) {
 ExitCode leave_one_out(const World& world, const po::variables_map& values) {
   // Otherwise a signal ends this verb.
   install_stop_handlers();
-  TrainOptions train = training_options_of(values);
+  TrainOptions train;
+  agree(world, [&] { train = training_options_of(values); });
   const auto files = positionals(values);
   if (files.empty()) {
     throw UsageError("evaluate --leave-one-device-out: expected at least one corpus");

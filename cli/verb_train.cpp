@@ -35,7 +35,8 @@ ExitCode run(const World& world, const std::vector<std::string>& arguments) {
   options.add(training_options());
   po::variables_map values;
   if (!parse(world, help, options, -1, arguments, values)) return ExitCode::done;
-  TrainOptions train = training_options_of(values);
+  TrainOptions train;
+  agree(world, [&] { train = training_options_of(values); });
   if (values.count("holdout-device") > 0) {
     train.holdout_classes = values["holdout-device"].as<std::vector<std::string>>();
   }

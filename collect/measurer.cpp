@@ -62,6 +62,7 @@ Measurer::Measurer(const Plan& plan, TimingBackend& backend, InFlight& in_flight
 std::optional<TaskReport> Measurer::execute(std::int64_t index) {
   const double busy_before_s = duty_.busy_s;
   awake_.before_task();
+  if (poisoned()) return std::nullopt;
   if (reference_ && backend_.now_s() - last_reference_s_ >= plan_.rules.reference_interval_s) {
     measure_reference();
     if (poisoned()) return std::nullopt;

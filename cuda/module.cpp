@@ -1,9 +1,13 @@
 #include "cuda/module.hpp"
 
 #include <dlfcn.h>
+#include <elf.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -49,6 +53,24 @@ std::string driver_fault(const Versions& versions) {
              : fmt::format("the NVIDIA driver, for {}, does not answer", here);
 }
 
+/// The loader maps what was copied by half without a word; the first access behind its end would
+/// end the process. A file that is none of the loader's at all is left to it.
+void refuse_cut_off(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (!in.read(reinterpret_cast<char*>(&header), sizeof header) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    return;
+  }
+  // The table of sections comes last.
+  const auto whole = static_cast<std::uintmax_t>(header.e_shoff) +
+                     std::uintmax_t{header.e_shnum} * header.e_shentsize;
+  if (const auto found = fs::file_size(file); found < whole) {
+    throw EnvironmentError(
+        fmt::format("{} is cut off ({} of {} bytes): copy it again", file.string(), found, whole));
+  }
+}
+
 }  // namespace
 
 void ask(const Outcome& outcome) {
@@ -56,6 +78,7 @@ void ask(const Outcome& outcome) {
 }
 
 Module::Module(const fs::path& file) : file_(file) {
+  refuse_cut_off(file);
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     // "libcudnn.so.9: cannot open shared object file": the loader names the missing one first.

@@ -33,7 +33,7 @@ struct Outcome {
   char message[500];
 };
 
-enum class Element : std::int32_t { f32, f16, bf16, i64, u8 };
+enum class Element : std::int32_t { f32, f16, bf16, f64, i64, u8 };
 constexpr std::int64_t bytes_of(Element element) {
   switch (element) {
     case Element::f32:
@@ -41,6 +41,7 @@ constexpr std::int64_t bytes_of(Element element) {
     case Element::f16:
     case Element::bf16:
       return 2;
+    case Element::f64:
     case Element::i64:
       return 8;
     case Element::u8:
@@ -389,7 +390,6 @@ struct Timing {
 struct CommunicatorId {
   char bytes[128];
 };
-enum class Number : std::int32_t { f32, f64, i64, bf16, f16, u8 };
 enum class Combine : std::int32_t { sum, max };
 
 // --- training of perceptrons ---
@@ -471,7 +471,7 @@ struct ModuleTable {
   void (*close_communicator)(Communicator*);
   /// In place, of host memory, element by element over all ranks; waits. The caller sees to it that
   /// all ranks have the same count.
-  Outcome (*combine)(Communicator*, void* host_values, Number, std::int64_t count, Combine);
+  Outcome (*combine)(Communicator*, void* host_values, Element, std::int64_t count, Combine);
   Outcome (*broadcast)(Communicator*, void* host_values, std::int64_t bytes, std::int32_t root);
 
   /// The ranks of `communicator` (nullptr: this one alone) share each batch. Copies x and y.

@@ -18,6 +18,8 @@ class RankLost : public Error {
  public:
   /// "sum of 5 elements: no answer for 300 s from some of 4 ranks ..."
   RankLost(const std::string& operation, int ranks, double waited_s);
+  /// What another library has told of it.
+  explicit RankLost(const std::string& message) : Error(ExitCode::internal, message) {}
 };
 
 /// Sums over the ranks that train together. Every rank calls the same operations with the same

@@ -17,6 +17,13 @@ constexpr const char* schema = "forecost-checkpoint";
 
 Floats to_floats(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
+DataError other_training(const fs::path& file, const std::string& found, const std::string& asked) {
+  return DataError(
+      fmt::format("{}: is of another training: it has {}, asked for is {}; give another "
+                  "--checkpoint directory",
+                  file.string(), found, asked));
+}
+
 }  // namespace
 
 void save_checkpoint(const EnsembleState& network, const std::string& identity,
@@ -40,13 +47,17 @@ void save_checkpoint(const EnsembleState& network, const std::string& identity,
 
 std::optional<EnsembleState> load_checkpoint(const std::string& identity, const fs::path& file) {
   if (!fs::exists(file)) return std::nullopt;
-  const h5::File h5 = h5::File::of_bytes(read_verified(file), file.string());
+  std::string bytes;
+  try {
+    bytes = read_verified(file);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format(
+        "{}; or delete the checkpoint and its digest: this network begins anew", error.what()));
+  }
+  const h5::File h5 = h5::File::of_bytes(bytes, file.string());
   const std::string found = h5.string_attribute("identity");
   if (found != identity) {
-    throw DataError(
-        fmt::format("{}: is of another training: it has {}, asked for is {}; give another "
-                    "--checkpoint directory",
-                    file.string(), found, identity));
+    throw other_training(file, found, identity);
   }
   return EnsembleState{.parameters = to_floats(h5.read<float>("parameters")),
                        .first_moment = to_floats(h5.read<float>("first_moment")),
@@ -63,6 +74,21 @@ void remove_checkpoint(const fs::path& file) {
       throw EnvironmentError(
           fmt::format("{}: cannot be deleted: {}", each.string(), error.message()));
     }
+  }
+}
+
+void refuse_other_trainings(const fs::path& directory, const std::set<std::string>& identities) {
+  if (!fs::is_directory(directory)) return;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.path().extension() != ".h5") continue;
+    std::string found;
+    try {
+      found = h5::File::of_bytes(read_verified(entry.path()), entry.path().string())
+                  .string_attribute("identity");
+    } catch (const DataError&) {
+      continue;
+    }
+    if (!identities.contains(found)) throw other_training(entry.path(), found, *identities.begin());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -21,5 +22,11 @@ std::optional<EnsembleState> load_checkpoint(const std::string& identity,
                                              const std::filesystem::path& file);
 /// Deletes the file and its digest, if they are there. Throws EnvironmentError.
 void remove_checkpoint(const std::filesystem::path& file);
+
+/// Throws DataError unless all checkpoints of the directory are of one of these identities: a
+/// training that went on beside another's files would spoil them for both. Those that are damaged
+/// are left to load_checkpoint().
+void refuse_other_trainings(const std::filesystem::path& directory,
+                            const std::set<std::string>& identities);
 
 }  // namespace forecost

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <numeric>
+#include <set>
 #include <sstream>
 #include <tuple>
 
@@ -113,8 +114,8 @@ class Training {
     std::iota(own.begin(), own.end(), group() * ranks_per_group_);
     collective_ = options_.group(world_, own, options_.collective_timeout_s);
     if (world_.rank() == 0 && ranks > 1) {
-      spdlog::info("{} of {} train {} side by side", format_counted(groups_, "group"),
-                   format_counted(ranks_per_group_, "rank"),
+      spdlog::info("{} of {} {} {}", format_counted(groups_, "group"),
+                   format_counted(ranks_per_group_, "rank"), groups_ == 1 ? "trains" : "train",
                    format_counted(units_.size(), "network"));
     }
   }
@@ -134,6 +135,11 @@ class Training {
             fmt::format("{}: is of an earlier version, which kept all networks in one file: train "
                         "without --resume, in another --checkpoint directory",
                         old.string()));
+      }
+      if (options_.resume) {
+        std::set<std::string> identities;
+        for (const TrainingPlan& plan : plans_) identities.insert(plan.identity);
+        refuse_other_trainings(options_.checkpoint_directory, identities);
       }
       for (Unit& unit : units_) {
         std::int64_t epoch = 0;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "cuda/module/capture.hpp"
 #include "cuda/module/waiting.hpp"
@@ -17,75 +18,63 @@ static_assert(sizeof(ncclUniqueId) == sizeof(CommunicatorId));
 std::string words_of(ncclResult_t status, ncclComm_t comm) {
   std::string words = ncclGetErrorString(status);
   // What NCCL has to say of the last error; empty or of an older one if it has nothing to say.
-  if (const char* last = ncclGetLastError(comm); last != nullptr && *last != '\0') {
+  const char* last = ncclGetLastError(comm);
+  if (last != nullptr && *last != '\0' && words.find(last) == std::string::npos &&
+      std::string_view(last).find(words) == std::string_view::npos) {
     words += std::string(" (") + last + ")";
   }
   return words;
 }
 
-ncclDataType_t to_nccl(Number number) {
-  switch (number) {
-    case Number::f32:
-      return ncclFloat32;
-    case Number::f64:
-      return ncclFloat64;
-    case Number::i64:
-      return ncclInt64;
-    case Number::bf16:
-      return ncclBfloat16;
-    case Number::f16:
-      return ncclFloat16;
-    case Number::u8:
-      return ncclUint8;
-  }
-  throw Failure(Code::failed, "a number of unknown type");
-}
-
-std::int64_t bytes_of(Number number) {
-  switch (number) {
-    case Number::f32:
-      return 4;
-    case Number::f64:
-    case Number::i64:
-      return 8;
-    case Number::bf16:
-    case Number::f16:
-      return 2;
-    case Number::u8:
-      break;
-  }
-  return 1;
-}
-
-Number number_of(Element element) {
+ncclDataType_t to_nccl(Element element) {
   switch (element) {
     case Element::f32:
-      return Number::f32;
-    case Element::f16:
-      return Number::f16;
+      return ncclFloat32;
+    case Element::f64:
+      return ncclFloat64;
+    case Element::i64:
+      return ncclInt64;
     case Element::bf16:
-      return Number::bf16;
-    default:
-      throw Failure(Code::unsupported, "sums over ranks are of f32, f16 or bf16 elements");
+      return ncclBfloat16;
+    case Element::f16:
+      return ncclFloat16;
+    case Element::u8:
+      return ncclUint8;
   }
+  throw Failure(Code::failed, "an unknown element");
 }
 
 class AllReducePlan final : public Plan {
  public:
   explicit AllReducePlan(const AllReduce& p)
-      : communicator_(*p.communicator), count_(p.count), number_(number_of(p.element)) {
+      : communicator_(*p.communicator),
+        count_(p.count),
+        element_(p.element),
+        token_(device_memory(token_bytes)) {
+    Context& context = communicator_.context();
+    check(cudaMemsetAsync(token_.get(), 0, token_bytes, context.stream), "cudaMemsetAsync");
+    context.wait();
     std::snprintf(info.implementation, sizeof info.implementation, "nccl:allreduce:ranks_%d",
                   communicator_.size());
   }
+  /// Ranks come from their hosts some microseconds apart, and the first would count its waiting: a
+  /// sum of one number ends on all of them at about the same time.
+  void align(Context& /*context*/) override {
+    communicator_.all_reduce(token_.get(), token_.get(), 1, Element::f32, Combine::sum);
+  }
+
   /// {source, destination}
   void enqueue(Context&, void* const* tensors, void*) override {
-    communicator_.all_reduce(tensors[0], tensors[1], count_, number_, Combine::sum);
+    communicator_.all_reduce(tensors[0], tensors[1], count_, element_, Combine::sum);
   }
 
  private:
+  static constexpr std::int64_t token_bytes = 4;
+
   Communicator& communicator_;
   std::int64_t count_;
-  Number number_;
+  Element element_;
+  DeviceMemory token_;
 };
 
 Code code_of(ncclResult_t status) {
@@ -153,7 +142,9 @@ void Communicator::settle(const char* what, ncclResult_t status) {
     }
   }
   if (status == ncclSuccess) return;
-  give_up(code_of(status), std::string(what) + ": " + words_of(status, handle_));
+  const Code code = code_of(status);
+  give_up(code, std::string(what) + (code == Code::peer_lost ? ": another rank is lost: " : ": ") +
+                    words_of(status, handle_));
 }
 
 void Communicator::give_up(Code code, const std::string& why) {
@@ -163,11 +154,11 @@ void Communicator::give_up(Code code, const std::string& why) {
   throw Failure(code, why);
 }
 
-void Communicator::all_reduce(const void* from, void* to, std::int64_t count, Number number,
+void Communicator::all_reduce(const void* from, void* to, std::int64_t count, Element element,
                               Combine combine) {
   if (handle_ == nullptr) give_up(Code::peer_lost, "all-reduce: the communicator was given up");
   settle("all-reduce",
-         ncclAllReduce(from, to, static_cast<std::size_t>(count), to_nccl(number),
+         ncclAllReduce(from, to, static_cast<std::size_t>(count), to_nccl(element),
                        combine == Combine::sum ? ncclSum : ncclMax, handle_, context_.stream));
 }
 
@@ -192,9 +183,9 @@ void Communicator::stage(void* values, std::int64_t bytes, Exchange exchange) {
   context_.wait();
 }
 
-void Communicator::combine(void* values, Number number, std::int64_t count, Combine how) {
-  stage(values, count * bytes_of(number),
-        [&](void* memory) { all_reduce(memory, memory, count, number, how); });
+void Communicator::combine(void* values, Element element, std::int64_t count, Combine how) {
+  stage(values, count * bytes_of(element),
+        [&](void* memory) { all_reduce(memory, memory, count, element, how); });
 }
 
 void Communicator::broadcast_host(void* values, std::int64_t bytes, int root) {

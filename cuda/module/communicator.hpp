@@ -26,11 +26,11 @@ struct Communicator {
   Context& context() { return context_; }
 
   // Put on the stream; they can be captured. Throw Failure.
-  void all_reduce(const void* from, void* to, std::int64_t count, Number number, Combine combine);
+  void all_reduce(const void* from, void* to, std::int64_t count, Element element, Combine combine);
   void broadcast(void* memory, std::int64_t bytes, int root);
 
   /// Of host memory, in place; waits.
-  void combine(void* values, Number number, std::int64_t count, Combine combine);
+  void combine(void* values, Element element, std::int64_t count, Combine combine);
   void broadcast_host(void* values, std::int64_t bytes, int root);
 
   /// What whoever waits for the stream calls again and again. `waited_s`: how long nothing has

@@ -104,6 +104,10 @@ struct Plan {
   /// of a generator) begins anew. Throws Failure.
   virtual void prepare(Context& /*context*/, void* const* /*tensors*/, void* /*workspace*/) {}
 
+  /// Called right before a timed span begins: what several devices do together begins on all of them
+  /// at once. Can be left out; allocates nothing and waits for nothing. Throws Failure.
+  virtual void align(Context& /*context*/) {}
+
   /// Puts one run on the stream; allocates nothing and waits for nothing, so that it can be
   /// captured. `workspace` has info.workspace_bytes at least. Throws Failure.
   virtual void enqueue(Context& context, void* const* tensors, void* workspace) = 0;

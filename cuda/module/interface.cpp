@@ -180,10 +180,10 @@ const ModuleTable table{
           delete communicator;
         },
     .combine =
-        [](Communicator* communicator, void* values, Number number, std::int64_t count,
+        [](Communicator* communicator, void* values, Element element, std::int64_t count,
            Combine how) {
           return guarded(&communicator->context(),
-                         [&] { communicator->combine(values, number, count, how); });
+                         [&] { communicator->combine(values, element, count, how); });
         },
     .broadcast =
         [](Communicator* communicator, void* values, std::int64_t bytes, std::int32_t root) {

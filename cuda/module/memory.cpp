@@ -26,6 +26,8 @@ double value_at(const std::byte* bytes, Element element, std::int64_t index) {
       return static_cast<double>(__half2float(element_at<__half>(bytes, index)));
     case Element::bf16:
       return static_cast<double>(__bfloat162float(element_at<__nv_bfloat16>(bytes, index)));
+    case Element::f64:
+      return element_at<double>(bytes, index);
     case Element::i64:
       return static_cast<double>(element_at<std::int64_t>(bytes, index));
     case Element::u8:

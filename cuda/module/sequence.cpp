@@ -74,6 +74,8 @@ Timing Sequence::run(std::int64_t runs, Launch launch, bool hold) {
   context_.wait();
   if (hold) enqueue_hold(runs, launch);
 
+  for (const Step& step : steps_) step.plan->align(context_);
+
   check(cudaEventRecord(start_.get(), context_.stream), "cudaEventRecord");
   const Clock::time_point launched = Clock::now();
   if (launch == Launch::graph) {

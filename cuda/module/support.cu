@@ -32,6 +32,7 @@ __device__ std::int64_t thread_count() { return static_cast<std::int64_t>(gridDi
 __device__ double as_double(float value) { return value; }
 __device__ double as_double(__half value) { return __half2float(value); }
 __device__ double as_double(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ double as_double(double value) { return value; }
 __device__ double as_double(std::int64_t value) { return static_cast<double>(value); }
 __device__ double as_double(std::uint8_t value) { return value; }
 
@@ -138,6 +139,9 @@ Sums sum(Context& context, const void* memory, Element element, std::int64_t cou
       break;
     case Element::bf16:
       sum_parts<__nv_bfloat16>(context, memory, count, device_parts, blocks);
+      break;
+    case Element::f64:
+      sum_parts<double>(context, memory, count, device_parts, blocks);
       break;
     case Element::i64:
       sum_parts<std::int64_t>(context, memory, count, device_parts, blocks);

@@ -164,7 +164,7 @@ void Trainer::enqueue_step(const StepRows& rows, std::int64_t batch_rows) {
           "cudaMemsetAsync");
   }
   if (communicator_ != nullptr) {
-    communicator_->all_reduce(gradient_.get(), gradient_.get(), all, Number::f32, Combine::sum);
+    communicator_->all_reduce(gradient_.get(), gradient_.get(), all, Element::f32, Combine::sum);
   }
   adam(context_, all, as<AdamFactors>(factors_), as<std::int64_t>(next_step_), as<float>(gradient_),
        as<float>(parameters_), as<float>(first_), as<float>(second_), rounded_.get());

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "collect/backends/cuda/cuda_backend.hpp"
+#include "collect/backends/cuda/nvml.hpp"
 #include "core/error.hpp"
 #include "cuda/module.hpp"
 
@@ -83,6 +84,26 @@ TEST(OpenableDevices, SayThatAModuleDoesNotOpenInOneLine) {
   EXPECT_NE(message.find("forecost-cuda13.so"), std::string::npos) << message;
   EXPECT_NE(message.find("cannot be opened"), std::string::npos) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+// Opening one by the loader alone would end the process.
+TEST(OpenableDevices, SayThatAModuleIsCutOff) {
+  const Folder folder;
+  const fs::path module = folder / "forecost-cuda13.so";
+  fs::copy_file(fs::read_symlink("/proc/self/exe"), module);
+  fs::resize_file(module, fs::file_size(module) * 2 / 3);
+  const std::string message = message_of(folder.path());
+  EXPECT_NE(message.find("forecost-cuda13.so is cut off ("), std::string::npos) << message;
+}
+
+TEST(ForeignProcesses, AreAllButThisOne) {
+  using Processes = std::vector<std::uint32_t>;
+  EXPECT_EQ(without_this_process({7, 42, 9}, 42, true), (Processes{7, 9}));
+  EXPECT_EQ(without_this_process({7}, 42, true), (Processes{7}));  // it has no work there yet
+  // A container's own numbers.
+  EXPECT_EQ(without_this_process({7, 9}, 42, false), (Processes{7}));
+  EXPECT_EQ(without_this_process({}, 42, false), Processes{});
+  EXPECT_EQ(without_this_process({42, 9}, 42, false), (Processes{9}));
 }
 
 TEST(GpuClass, IsTheShippedDevicesWhereOneHasTheName) {

@@ -576,13 +576,18 @@ TEST_P(Kernels, ValuesAreFilledInAndSummedUp) {
   Context context(0);
   fill_uniform(context, values.memory().data(), element(), n, -0.5, 0.75, 42);
   Values expected;
-  double total = 0;
+  Sums sums{};
   for (std::int64_t i = 0; i < n; ++i) {
     expected.push_back(counter_uniform(42, static_cast<std::uint64_t>(i), -0.5, 0.75));
   }
   expect_near(values.values(), expected, "fill_uniform");
-  for (const double each : values.values()) total += each;
-  EXPECT_NEAR(sum(context, values.memory().data(), element(), n), total, 1e-9);
+  for (const double each : values.values()) {
+    sums.total += each;
+    sums.magnitude += std::fabs(each);
+  }
+  const Sums found = sum(context, values.memory().data(), element(), n);
+  EXPECT_NEAR(found.total, sums.total, 1e-9);
+  EXPECT_NEAR(found.magnitude, sums.magnitude, 1e-9);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Kernels,

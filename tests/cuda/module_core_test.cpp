@@ -205,6 +205,7 @@ TEST(Module, SumsInAFixedOrder) {
       }
     }
     EXPECT_EQ(sum_of(device.of(Element::i64, {1, 2, 1e15}), Element::i64, 3).total, 1e15 + 3);
+    EXPECT_EQ(sum_of(device.of(Element::f64, {0.1, -0.3}), Element::f64, 2).magnitude, 0.1 + 0.3);
     EXPECT_EQ(sum_of(device.of(Element::u8, {1, 2, 255}), Element::u8, 3).total, 258);
     std::vector<double> spoilt(5000, 1.0);
     spoilt[4321] = std::numeric_limits<double>::quiet_NaN();

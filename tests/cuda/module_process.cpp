@@ -38,21 +38,6 @@ void put(std::byte* to, std::size_t index, T value) {
   std::memcpy(to + index * sizeof value, &value, sizeof value);
 }
 
-std::int64_t size_of(Element element) {
-  switch (element) {
-    case Element::f32:
-      return 4;
-    case Element::f16:
-    case Element::bf16:
-      return 2;
-    case Element::i64:
-      return 8;
-    case Element::u8:
-      return 1;
-  }
-  return 0;
-}
-
 }  // namespace
 
 Ended in_process(const nlohmann::json& standin,
@@ -127,14 +112,14 @@ void* Device::allocate(std::int64_t bytes, Space space) {
 
 void* Device::random(Element element, std::int64_t count, std::uint64_t seed, double low,
                      double high) {
-  void* const memory = allocate(count * size_of(element));
+  void* const memory = allocate(count * bytes_of(element));
   EXPECT_EQ(failure_of(module_.fill_uniform(context_, memory, element, count, low, high, seed)),
             "");
   return memory;
 }
 
 void* Device::of(Element element, const std::vector<double>& values) {
-  const std::int64_t bytes = static_cast<std::int64_t>(values.size()) * size_of(element);
+  const std::int64_t bytes = static_cast<std::int64_t>(values.size()) * bytes_of(element);
   auto* const host = static_cast<std::byte*>(allocate(bytes, Space::pinned_host));
   for (std::size_t i = 0; i < values.size(); ++i) {
     switch (element) {
@@ -146,6 +131,9 @@ void* Device::of(Element element, const std::vector<double>& values) {
         break;
       case Element::bf16:
         put(host, i, __float2bfloat16(static_cast<float>(values[i])));
+        break;
+      case Element::f64:
+        put(host, i, values[i]);
         break;
       case Element::i64:
         put(host, i, static_cast<std::int64_t>(values[i]));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -613,8 +614,8 @@ TEST_F(Standin, ForeignProcessesAreSeen) {
   unsigned count = 4;
   NvmlProcess found[4]{};
   EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, found), 0);
-  EXPECT_EQ(count, 1U);
-  EXPECT_EQ(found[0].pid, 4242U);
+  ASSERT_GE(count, 1U);  // this process too, once it has a stream
+  EXPECT_TRUE(std::any_of(found, found + count, [](const auto& each) { return each.pid == 4242; }));
   EXPECT_EQ(nvmlShutdown(), 0);
 }
 

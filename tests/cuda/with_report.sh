@@ -6,7 +6,7 @@ report=$1 processes=$2
 shift 2
 rm -f "$report"-*.txt
 "$@"
-found=$(ls "$report"-*.txt 2>/dev/null | wc -l)
+found=$(find "$(dirname "$report")" -name "$(basename "$report")-*.txt" | wc -l)
 if [ "$found" -ne "$processes" ]; then
   echo "$found reports of the stand-in, expected $processes"
   exit 1

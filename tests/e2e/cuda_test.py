@@ -6,12 +6,13 @@ CTest sets FORECOST_STANDIN_DIR, the folder of the stand-in's libraries, besides
 import json
 import os
 import pathlib
+import subprocess
 import tomllib
 import unittest
 
-from harness import MPIEXEC, PROGRAM, ProgramTest
+from harness import MPIEXEC, PROGRAM
+from standin import StandInTest, gpu
 
-STANDIN = os.environ["FORECOST_STANDIN_DIR"]
 ROOT = pathlib.Path(__file__).parents[2]
 
 SWEEP = """
@@ -46,23 +47,10 @@ policies = ["heuristic", "find", "fixed"]
 """
 
 
-def gpu(number, **more):
-    return {"uuid": f"GPU-57a4d14e-0000-4000-8000-{number:012x}", "pci": f"0000:{number + 16:02x}:00.0", **more}
-
-
-class Cuda(ProgramTest):
+class GpuTest(StandInTest):
     def setUp(self):
         super().setUp()
         self.sweep.write_text(SWEEP)
-
-    def standin(self, devices=None, visible=None, **settings):
-        """The environment in which the program meets the stand-in, with these devices and faults."""
-        file = self.folder / "standin.json"
-        file.write_text(json.dumps({"devices": devices or [gpu(0)], "report": str(self.folder / "report"), **settings}))
-        environment = {"LD_LIBRARY_PATH": STANDIN, "FORECOST_STANDIN": str(file)}
-        if visible is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = visible
-        return environment
 
     def collect(self, environment, *options, ranks=1, expect=0):
         launcher = [] if ranks == 1 else [MPIEXEC, "--oversubscribe", "-n", str(ranks)]
@@ -81,13 +69,8 @@ class Cuda(ProgramTest):
     def statuses(self):
         return {row["status"] for row in self.exported()}
 
-    def assert_kept_the_protocol(self):
-        reports = list(self.folder.glob("report-*.txt"))
-        self.assertTrue(reports, "the stand-in wrote no report")
-        for report in reports:
-            text = report.read_text()
-            self.assertIn("end: 0 violations", text, report)
 
+class Check(GpuTest):
     def test_the_check_of_a_machine(self):
         """Every operator and pass in four dtypes and two layouts beside nested loops, the clock, the probe, a sweep."""
         report = self.folder / "gpu-check.json"
@@ -107,21 +90,26 @@ class Cuda(ProgramTest):
         self.assertGreater(found["sweep"]["predictions"][0]["total_s"], 0)
         self.assert_kept_the_protocol()
 
+
+class Sweeps(GpuTest):
     def test_layers_beyond_what_the_stand_in_computes(self):
         """They take their time and leave zeros: rows of shipped sweeps are as good as small ones."""
         head = SWEEP[:SWEEP.index("[[dense]]")].replace("check = true\n", "")
         self.sweep.write_text(head + """
 [[dense]]
+samples = 4
 batch = [32, 1600]
 in_features = 500
 out_features = 12000
 passes = ["forward", "backward_weights"]
 [[softmax]]
+samples = 1
 batch = 250
 rows = 900
 features = 300
 passes = ["forward", "backward"]
 [[layer_norm]]
+samples = 1
 batch = 50
 rows = 170
 features = 300
@@ -141,6 +129,7 @@ ranks = [2, 4]
 dtypes = ["f32", "f16", "bf16"]
 cache = ["cold", "hot"]
 [[allreduce]]
+samples = 1
 batch = 1
 elements = 1000
 ranks = 4
@@ -157,6 +146,38 @@ nodes = 2
         self.assertEqual({(row["ranks"], row["implementation"]) for row in here},
                          {(2, "nccl:allreduce:ranks_2"), (4, "nccl:allreduce:ranks_4")})
         self.assertEqual({row["protocol"] for row in here}, {"device_events"})
+        self.assert_kept_the_protocol()
+
+    def test_gangs_across_nodes(self):
+        """Two ranks on this host, two on one of another name, with a slower link between them."""
+        other_host = ["unshare", "--uts", "sh", "-c", 'hostname node-b && exec "$0" "$@"']
+        if subprocess.run([*other_host, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no host names of our own here")
+        head = SWEEP[:SWEEP.index("[[dense]]")].replace("check = true\n", "")
+        self.sweep.write_text(head + "".join(f"""
+[[allreduce]]
+samples = 2
+batch = 1
+elements = [1000, 1000000]
+ranks = 2
+nodes = {nodes}
+""" for nodes in (1, 2)))
+        links = {"link_bandwidth": 4e11, "link_latency": 5e-6, "node_link_bandwidth": 2e10, "node_link_latency": 2e-5}
+        devices = [gpu(i, model=links) for i in range(4)]
+        command = [MPIEXEC, "--oversubscribe"]
+        for node, prefix in (("a", []), ("b", other_host)):
+            environment = self.standin(devices, node=node)
+            file = self.folder / f"standin-{node}.json"
+            pathlib.Path(environment["FORECOST_STANDIN"]).rename(file)
+            command += [":"] if node == "b" else []
+            command += ["-n", "2", "-x", f"FORECOST_STANDIN={file}", *prefix, PROGRAM, "collect", self.sweep, "-o",
+                        self.run_directory, "--backend", "cuda"]
+        self.run_program(command, 0, {"LD_LIBRARY_PATH": environment["LD_LIBRARY_PATH"]}, timeout=120)
+        rows = self.exported()
+        self.assertEqual({row["status"] for row in rows}, {"ok"}, [row["reason"] for row in rows])
+        median = {(row["nodes"], row["elements"]): row["median_s"] for row in rows}
+        for elements in (1000, 1000000):
+            self.assertGreater(median[2, elements], 2 * median[1, elements])
         self.assert_kept_the_protocol()
 
     def test_results_that_add_up_in_no_fixed_order(self):
@@ -228,7 +249,10 @@ dtypes = ["f32", "f16", "bf16"]
             done = self.run_program([PROGRAM, "collect", self.sweep, "-o", self.folder / "x", *options], 2)
             self.assertIn(words, self.errors(done)[0])
 
-    # --- what is not there ---
+
+class Devices(GpuTest):
+    """What is not there, and which device is whose."""
+
     def test_no_driver_no_device_and_no_module(self):
         for settings, words in (({"driver_version": 0}, "no NVIDIA driver: the module needs one for CUDA"),
                                 ({"driver_version": 11000}, "the NVIDIA driver is for CUDA 11.0, too old: the module"),
@@ -273,7 +297,6 @@ dtypes = ["f32", "f16", "bf16"]
         (line,) = self.errors(done)
         self.assertIn(f"({gpu(0)['uuid']}) says of itself clock_hz = 1e+12", line)
 
-    # --- which device is whose ---
     def test_ranks_and_devices(self):
         two = [gpu(0), gpu(1)]
         done = self.run_program([MPIEXEC, "--oversubscribe", "-n", "3", PROGRAM, "devices", "--backend", "cuda", "--json"],
@@ -310,7 +333,10 @@ dtypes = ["f32", "f16", "bf16"]
         self.assertEqual(device["uuid"], slices[1]["uuid"])
         self.assertEqual(device["class"], "a100-40gb-mig-1g-5gb")
 
-    # --- what goes wrong, and how the sweep goes on ---
+
+class Faults(GpuTest):
+    """What goes wrong, and how the sweep goes on."""
+
     def test_out_of_memory(self):
         self.collect(self.standin(faults={"after": "cudnnConvolution", "allocation_above": 2000}), expect=0)
         self.assertEqual(self.statuses(), {"ok", "out_of_memory"})
@@ -342,6 +368,16 @@ dtypes = ["f32", "f16", "bf16"]
         self.collect(self.standin(), "--resume", expect=(0, 5))
         self.assert_complete("stand-in-gpu")
 
+    def test_an_error_before_anything_is_measured(self):
+        """In the spin before the probe, and in the probe itself: no bug of ours, and no row."""
+        for launches in (1, 5, 40):
+            with self.subTest(launches=launches):
+                self.run_directory = self.folder / f"early-{launches}"
+                done = self.collect(self.standin(faults={"sticky_launch": launches}), expect=3)
+                (line,) = self.errors(done)
+                self.assertIn(gpu(0)["uuid"], line)
+                self.assertIn("does not get through", line)
+
     def test_throttling(self):
         self.sweep.write_text(SWEEP.replace("samples = 5", "samples = 1").replace("samples = 3", "samples = 1"))
         done = self.collect(self.standin(faults={"throttled_samples": 10**9}))
@@ -359,7 +395,13 @@ dtypes = ["f32", "f16", "bf16"]
         self.assertEqual({row["status"] for row in rows}, {"shared"})
         self.assertIn("4242", rows[0]["reason"])
 
-    # --- the probe ---
+    def test_a_result_that_is_not_finite(self):
+        done = self.collect(self.standin(faults={"nan": ["cudnnConvolutionForward"]}), expect=(0, 5))
+        failed = {(row["operator"], row["pass"]) for row in self.exported() if row["status"] == "failed"}
+        self.assertEqual(failed, {("conv2d", "forward")}, done.stderr)
+
+
+class Probe(GpuTest):
     def probe(self, environment, *options, expect=0):
         file = self.folder / "probed.toml"
         file.unlink(missing_ok=True)
@@ -425,11 +467,6 @@ dtypes = ["f32", "f16", "bf16"]
             done, text, device = self.probe(self.standin([gpu(0, foreign_processes=processes)]))
             self.assertIn(f"{words} on the device too while GPU-", text.split("\nname")[0])
             self.assertEqual(done.stderr.count("on the device too"), 1)
-
-    def test_a_result_that_is_not_finite(self):
-        done = self.collect(self.standin(faults={"nan": ["cudnnConvolutionForward"]}), expect=(0, 5))
-        failed = {(row["operator"], row["pass"]) for row in self.exported() if row["status"] == "failed"}
-        self.assertEqual(failed, {("conv2d", "forward")}, done.stderr)
 
 
 if __name__ == "__main__":

@@ -189,6 +189,8 @@ with tempfile.TemporaryDirectory() as folder:
     refused(2, corpus, "-o", folder / "m.h5", "--ranks-per-model", 2, says="a divisor of the 1 rank")
     refused(2, corpus, "-o", folder / "m.h5", "--ranks-per-model", 0, says="at least 1")
     refused(2, corpus, "-o", folder / "m.h5", "--collective-timeout", 0, says="positive")
+    refused(2, corpus, "-o", folder / "m.h5", "--checkpoint", "", says="expected a directory")
+    refused(2, corpus, "-o", folder / "m.h5", "--checkpoint", corpus, says="it is a file")
     refused(3, corpus, "-o", folder / "m.h5", "--device", "cuda", says="CUDA")
     refused(3, folder / "absent.h5", "-o", folder / "m.h5", says="absent.h5")
     refused(3, corpus, "-o", folder / "no/such/m.h5", says="no such directory: create it")

@@ -12,6 +12,7 @@
 #include "core/stop.hpp"
 #include "tests/train/alone.hpp"
 #include "tests/train/examples.hpp"
+#include "train/checkpoint.hpp"
 #include "train/evaluate.hpp"
 #include "train/leave_one_out.hpp"
 
@@ -180,6 +181,12 @@ TEST_F(Trainer, ResumesToTheSameBits) {
   ASSERT_EQ(resumed.parts.size(), 2U);
   for (std::size_t p = 0; p < 2; ++p) EXPECT_EQ(resumed.parts[p].members, whole.parts[p].members);
 
+  // Another training's networks, even of names that this one has not.
+  EnsembleState stranger{
+      .parameters = Floats(1), .first_moment = Floats(1), .second_moment = Floats(1)};
+  save_checkpoint(stranger, "another", options.checkpoint_directory / "elsewhere-0.h5");
+  expect_exit(ExitCode::data, [&] { trained(data, options); });
+  remove_checkpoint(options.checkpoint_directory / "elsewhere-0.h5");
   options.seed = 2;
   expect_exit(ExitCode::data, [&] { trained(data, options); });  // of another training
 }

@@ -43,43 +43,44 @@ NcclCollective::~NcclCollective() {
 
 void NcclCollective::ask(const char* what, const cuda::Outcome& outcome) const {
   if (outcome.code == cuda::Code::peer_lost) {
-    throw RankLost(fmt::format("{} ({})", what, outcome.message), size_, timeout_s_);
+    throw RankLost(fmt::format("{} on {} GPUs: {}; --resume goes on from a --checkpoint", what,
+                               size_, outcome.message));
   }
   device_.ask(what, outcome);
 }
 
 void NcclCollective::sum(std::span<float> values) {
-  combine("sum", values.data(), values.size(), cuda::Number::f32, cuda::Combine::sum);
+  combine("sum", values.data(), values.size(), cuda::Element::f32, cuda::Combine::sum);
 }
 void NcclCollective::sum(std::span<double> values) {
-  combine("sum", values.data(), values.size(), cuda::Number::f64, cuda::Combine::sum);
+  combine("sum", values.data(), values.size(), cuda::Element::f64, cuda::Combine::sum);
 }
 void NcclCollective::sum(std::span<std::int64_t> values) {
-  combine("sum", values.data(), values.size(), cuda::Number::i64, cuda::Combine::sum);
+  combine("sum", values.data(), values.size(), cuda::Element::i64, cuda::Combine::sum);
 }
 void NcclCollective::max(std::span<double> values) {
-  combine("max", values.data(), values.size(), cuda::Number::f64, cuda::Combine::max);
+  combine("max", values.data(), values.size(), cuda::Element::f64, cuda::Combine::max);
 }
 
 void NcclCollective::broadcast(std::span<float> values, int root) {
-  check_same("broadcast", values.size(), cuda::Number::f32);
+  check_same("broadcast", values.size(), cuda::Element::f32);
   ask("broadcast", device_.table().broadcast(communicator_, values.data(),
                                              static_cast<std::int64_t>(values.size_bytes()), root));
 }
 
-void NcclCollective::combine(const char* what, void* values, std::size_t count, cuda::Number number,
-                             cuda::Combine how) const {
-  check_same(what, count, number);
-  ask(what, device_.table().combine(communicator_, values, number, static_cast<std::int64_t>(count),
-                                    how));
+void NcclCollective::combine(const char* what, void* values, std::size_t count,
+                             cuda::Element element, cuda::Combine how) const {
+  check_same(what, count, element);
+  ask(what, device_.table().combine(communicator_, values, element,
+                                    static_cast<std::int64_t>(count), how));
 }
 
 /// NCCL would hang or add wrong elements. Every call is checked: these are few, once an epoch.
-void NcclCollective::check_same(const char* what, std::size_t count, cuda::Number number) const {
-  const auto n = static_cast<std::int64_t>(count), type = static_cast<std::int64_t>(number);
+void NcclCollective::check_same(const char* what, std::size_t count, cuda::Element element) const {
+  const auto n = static_cast<std::int64_t>(count), type = static_cast<std::int64_t>(element);
   std::array<std::int64_t, 4> extremes{n, -n, type, -type};
   ask(what,
-      device_.table().combine(communicator_, extremes.data(), cuda::Number::i64,
+      device_.table().combine(communicator_, extremes.data(), cuda::Element::i64,
                               static_cast<std::int64_t>(extremes.size()), cuda::Combine::max));
   if (extremes[0] == -extremes[1] && extremes[2] == -extremes[3]) return;
   throw std::logic_error(

@@ -36,9 +36,9 @@ class NcclCollective final : public Collective {
   cuda::Communicator* communicator() const { return communicator_; }
 
  private:
-  void combine(const char* what, void* values, std::size_t count, cuda::Number number,
+  void combine(const char* what, void* values, std::size_t count, cuda::Element element,
                cuda::Combine how) const;
-  void check_same(const char* what, std::size_t count, cuda::Number number) const;
+  void check_same(const char* what, std::size_t count, cuda::Element element) const;
 
   TrainingDevice& device_;
   cuda::Communicator* communicator_ = nullptr;

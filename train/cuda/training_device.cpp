@@ -19,8 +19,18 @@ TrainingDevice::TrainingDevice(const cuda::OpenableDevice& device)
 
 void TrainingDevice::ask(const char* what, const cuda::Outcome& outcome) const {
   if (outcome.code == cuda::Code::ok) return;
+  const char* advice = "";
+  if (outcome.code == cuda::Code::out_of_memory) {
+    advice =
+        "; give it smaller steps (--batch), share them between more ranks, or train with "
+        "--device cpu";
+  } else if (outcome.code == cuda::Code::poisoned) {
+    advice =
+        "; look at the driver's log, leave the GPU out (CUDA_VISIBLE_DEVICES), and go on from a "
+        "--checkpoint with --resume";
+  }
   throw EnvironmentError(
-      fmt::format("{} ({}): {}: {}", facts_.name, facts_.uuid, what, outcome.message));
+      fmt::format("{} ({}): {}: {}{}", facts_.name, facts_.uuid, what, outcome.message, advice));
 }
 
 TrainingDevice::~TrainingDevice() { table().close(context_); }

@@ -114,8 +114,9 @@ class CudaBackend final : public TimingBackend {
       }
       return report;
     } catch (const ModuleError& error) {
-      throw EnvironmentError(fmt::format("{} ({}) does not get through its probe: {}", device_.name,
-                                         device_.uuid, error.what()));
+      throw does_not_get_through("its probe", error);
+    } catch (const CaseRefused& error) {
+      throw does_not_get_through("its probe", error);
     }
   }
   void set_probed(Attribute attribute, double value) override { device_.set(attribute, value); }
@@ -124,7 +125,15 @@ class CudaBackend final : public TimingBackend {
     if (confirmations_ == most) return false;
     ++confirmations_;
     const Device before = device_;
-    probe_device(device_handle_, throttle_, brief_probe_s, best_round, {}, device_);
+    try {
+      probe_device(device_handle_, throttle_, brief_probe_s, best_round, {}, device_);
+    } catch (const CaseRefused&) {
+      device_ = before;
+      return false;
+    } catch (const ModuleError&) {
+      device_ = before;
+      return false;
+    }
     keep_larger_limits(before, device_);
     return true;
   }
@@ -240,7 +249,15 @@ class CudaBackend final : public TimingBackend {
 
   double now_s() const override { return host_seconds(); }
 
-  void spin(double seconds) override { timed_spin(seconds); }
+  /// A device that is poisoned tells so by poisoned(): whoever asked for a spin wants nothing of
+  /// it.
+  void spin(double seconds) override {
+    try {
+      timed_spin(seconds);
+    } catch (const ModuleError& error) {
+      if (!poisoned()) throw does_not_get_through("a spin", error);
+    }
+  }
 
   double timed_spin(double seconds) {
     double device_s = 0;
@@ -286,23 +303,25 @@ class CudaBackend final : public TimingBackend {
     }
   }
 
+  EnvironmentError does_not_get_through(std::string_view what,
+                                        const std::runtime_error& error) const {
+    return EnvironmentError(
+        fmt::format("{} ({}) does not get through {}: {}; look at the driver's "
+                    "log, leave the GPU out (CUDA_VISIBLE_DEVICES) or reset it",
+                    device_.name, device_.uuid, what, error.what()));
+  }
+
   static bool has_algorithms(const Task& task) {
     if (task.pass == Pass::update) return false;
     const Family family = family_of(task.layer.op(), task.pass);
     return family == Family::gemm || family == Family::convolution;
   }
 
-  /// Without this one. In a container the driver's numbers may be others than ours: then one
-  /// process is taken to be this one.
+  /// Without this one. In a container the driver's numbers are others than ours: then one process
+  /// is taken to be this one.
   std::vector<std::uint32_t> foreign_processes() const {
-    auto found = nvml_.processes().value_or(std::vector<std::uint32_t>{});
-    const auto own = std::find(found.begin(), found.end(), static_cast<std::uint32_t>(::getpid()));
-    if (own != found.end()) {
-      found.erase(own);
-    } else if (!found.empty()) {
-      found.pop_back();
-    }
-    return found;
+    return without_this_process(nvml_.processes().value_or(std::vector<std::uint32_t>{}),
+                                static_cast<std::uint32_t>(::getpid()), numbered_by_the_host());
   }
 
   std::shared_ptr<const Module> module_;

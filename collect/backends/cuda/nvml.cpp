@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <filesystem>
+#include <string_view>
 #include <utility>
 
 namespace forecost::cuda {
@@ -214,6 +216,20 @@ std::optional<std::vector<std::uint32_t>> NvmlDevice::processes() const {
     for (unsigned i = 0; i < count; ++i) pids.push_back(found[i].pid);
     return pids;
   }
+}
+
+bool numbered_by_the_host() {
+  // PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h: the namespace that every machine
+  // begins with.
+  constexpr std::string_view first_namespace = "pid:[4026531836]";
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/ns/pid", error) == first_namespace;
+}
+
+std::vector<std::uint32_t> without_this_process(std::vector<std::uint32_t> found, std::uint32_t own,
+                                                bool numbered_by_the_host) {
+  if (std::erase(found, own) == 0 && !numbered_by_the_host && !found.empty()) found.pop_back();
+  return found;
 }
 
 }  // namespace forecost::cuda

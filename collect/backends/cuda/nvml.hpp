@@ -65,4 +65,12 @@ class NvmlDevice {
   void* gpu_ = nullptr;
 };
 
+/// Whether this process's number is the one that the driver knows it by: not so in a container that
+/// numbers its own.
+bool numbered_by_the_host();
+/// `found` without this process, which is number `own`. Where the driver's numbers are others than
+/// ours, one of them is taken to be this process, since that has the device open.
+std::vector<std::uint32_t> without_this_process(std::vector<std::uint32_t> found, std::uint32_t own,
+                                                bool numbered_by_the_host);
+
 }  // namespace forecost::cuda
