@@ -212,6 +212,7 @@ Block& block() {
 
 struct Known {
   Invoke invoke;
+  ClearPadding clear_padding;
   std::vector<std::size_t> parameter_bytes;
 };
 std::map<const void*, Known>& entered() {
@@ -238,8 +239,9 @@ const std::map<std::string, Known, std::less<>>& kernels() {
 
 }  // namespace
 
-bool add_kernel(const void* kernel, Invoke invoke, std::vector<std::size_t> parameter_bytes) {
-  entered()[kernel] = {invoke, std::move(parameter_bytes)};
+bool add_kernel(const void* kernel, Invoke invoke, ClearPadding clear_padding,
+                std::vector<std::size_t> parameter_bytes) {
+  entered()[kernel] = {invoke, clear_padding, std::move(parameter_bytes)};
   return true;
 }
 
@@ -300,6 +302,11 @@ void run_kernel(const void* kernel, dim3 grid, dim3 block_size, void** arguments
 std::vector<std::size_t> parameter_bytes(const char* mangled_name) {
   const auto found = kernels().find(std::string_view(mangled_name));
   return found == kernels().end() ? std::vector<std::size_t>() : found->second.parameter_bytes;
+}
+
+void clear_padding(const char* mangled_name, void** arguments) {
+  const auto found = kernels().find(std::string_view(mangled_name));
+  if (found != kernels().end()) found->second.clear_padding(arguments);
 }
 
 std::vector<std::string> kernel_names() {

@@ -22,6 +22,10 @@ bool emulate(const char* mangled_name, dim3 grid, dim3 block, std::size_t shared
 /// The sizes of a kernel's parameters; nothing where no kernel has that name, or takes none.
 std::vector<std::size_t> parameter_bytes(const char* mangled_name);
 
+/// Zeroes what lies between the members of a kernel's arguments, which are of those sizes. Does
+/// nothing where no kernel has that name.
+void clear_padding(const char* mangled_name, void** arguments);
+
 /// The names of all kernels.
 std::vector<std::string> kernel_names();
 

@@ -113,6 +113,15 @@ std::vector<std::size_t> sizes_of([[maybe_unused]] const std::string& name) {
 #endif
 }
 
+void clear_padding([[maybe_unused]] const std::string& name,
+                   [[maybe_unused]] std::vector<std::string>& values) {
+#ifdef FORECOST_HAVE_EMULATION
+  std::vector<void*> arguments;
+  for (std::string& value : values) arguments.push_back(value.data());
+  emulation::clear_padding(name.c_str(), arguments.data());
+#endif
+}
+
 void run_kernel(const std::string& name, dim3 grid, dim3 block, std::size_t shared_bytes,
                 const std::vector<std::string>& values) {
   std::vector<void*> arguments;
@@ -165,17 +174,23 @@ Work kernel_work(const std::string& device_name, dim3 grid, dim3 block, std::siz
     work.parameters += std::to_string(first) + ":" + std::to_string(room) + ",";
     work.operands.push_back({pointer, room, access, "an argument"});
   };
+  // Copies, in which nothing is left of what lay where no member lies: it may look like a pointer.
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::size_t known = i < sizes.size() ? sizes[i] : 0;
+    values.push_back(copy_of(arguments[i], known > 0                 ? known
+                                           : parameters[i].bytes > 0 ? parameters[i].bytes
+                                                                     : most_structure_bytes));
+  }
+  if (sizes.size() == parameters.size()) clear_padding(device_name, values);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
     if (parameter.bytes == 0) {
-      const bool known = i < sizes.size();
-      values.push_back(copy_of(arguments[i], known ? sizes[i] : most_structure_bytes));
-      if (!known) {
+      if (i >= sizes.size()) {
         work.memorable = false;
         continue;
       }
       // Its pointers are those of its words that lie in an allocation.
-      std::string rest = values.back();
+      std::string rest = values[i];
       for (std::size_t at = 0; at + sizeof(void*) <= rest.size(); at += sizeof(void*)) {
         void* word;
         std::memcpy(&word, rest.data() + at, sizeof word);
@@ -187,17 +202,16 @@ Work kernel_work(const std::string& device_name, dim3 grid, dim3 block, std::siz
       work.parameters += rest;
       continue;
     }
-    values.push_back(copy_of(arguments[i], parameter.bytes));
     if (!parameter.pointer) {
-      work.parameters += values.back();
+      work.parameters += values[i];
       if (parameter.bytes == 8) {
         integers.emplace_back();
-        std::memcpy(&integers.back(), values.back().data(), 8);
+        std::memcpy(&integers.back(), values[i].data(), 8);
       }
       continue;
     }
     void* pointer;
-    std::memcpy(&pointer, values.back().data(), sizeof pointer);
+    std::memcpy(&pointer, values[i].data(), sizeof pointer);
     if (pointer == nullptr) {
       work.parameters += "null";
       continue;

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "cuda/module/context.hpp"
@@ -24,6 +25,12 @@ struct Kernel<kernel> {
     }
     (std::index_sequence_for<Parameters...>());
   }
+  static void clear_padding(void** arguments) {
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      (__builtin_clear_padding(static_cast<std::remove_const_t<Parameters>*>(arguments[i])), ...);
+    }
+    (std::index_sequence_for<Parameters...>());
+  }
   static const void* address() { return reinterpret_cast<const void*>(kernel); }
   static const bool entered;
 
@@ -34,7 +41,8 @@ struct Kernel<kernel> {
   }
 };
 template <class... Parameters, void (*kernel)(Parameters...)>
-const bool Kernel<kernel>::entered = add_kernel(address(), &invoke, {sizeof(Parameters)...});
+const bool Kernel<kernel>::entered = add_kernel(address(), &invoke, &clear_padding,
+                                                {sizeof(Parameters)...});
 
 }  // namespace forecost::emulation
 
