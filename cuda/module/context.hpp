@@ -56,8 +56,6 @@ struct CublasLt {
 };
 /// Throws Failure where it cannot be opened.
 const CublasLt& cublas_lt();
-/// 0 where it has not been opened.
-std::int32_t loaded_cublas_lt_version();
 
 class GraphOwner;
 

@@ -34,11 +34,4 @@ const CublasLt& cublas_lt() {
   return library;
 }
 
-std::int32_t loaded_cublas_lt_version() {
-  void* library = dlopen(FORECOST_CUBLAS_LT, RTLD_NOW | RTLD_NOLOAD);
-  if (library == nullptr) return 0;
-  dlclose(library);  // this count of it only
-  return static_cast<std::int32_t>(cublas_lt().version());
-}
-
 }  // namespace forecost::cuda

@@ -87,12 +87,15 @@ Versions versions() {
   if (cudaDriverGetVersion(&found.driver) != cudaSuccess) found.driver = 0;
   found.cudnn = static_cast<std::int32_t>(cudnnGetVersion());
   found.cudnn_headers = CUDNN_VERSION;
-  try {
-    cublas_lt();  // part of what is recorded with every row, wherever it comes to be used
-  } catch (const Failure&) {
-    // Who multiplies will be told.
+  // Part of what is recorded with every row, wherever it comes to be used. Opening it takes 350 ms,
+  // which nodes without a driver are to be spared: they ask for the other versions only.
+  if (found.driver > 0) {
+    try {
+      found.cublas_lt = static_cast<std::int32_t>(cublas_lt().version());
+    } catch (const Failure&) {
+      // Who multiplies will be told.
+    }
   }
-  found.cublas_lt = loaded_cublas_lt_version();
   if (ncclGetVersion(&found.nccl) != ncclSuccess) found.nccl = 0;
   found.lowest_capability = lowest_capability();
   cudaGetLastError();
