@@ -117,31 +117,33 @@ Communicator::~Communicator() {
   std::erase(context_.communicators, this);
   if (handle_ == nullptr) return;
   // Finalizing flushes what is on its way, which a lost peer would make endless.
-  ncclResult_t status = ncclCommFinalize(handle_);
-  Waiting waiting;
-  while (status == ncclSuccess || status == ncclInProgress) {
-    if (ncclCommGetAsyncError(handle_, &status) != ncclSuccess || status != ncclInProgress) break;
-    if (waiting.pause() > timeout_s_) break;
-  }
-  if (status == ncclSuccess) {
+  if (settled(ncclCommFinalize(handle_)) == ncclSuccess) {
     ncclCommDestroy(handle_);
   } else {
     ncclCommAbort(handle_);
   }
 }
 
-void Communicator::settle(const char* what, ncclResult_t status) {
-  Waiting waiting;
-  while (status == ncclInProgress) {
-    if (waiting.pause() > timeout_s_) {
-      give_up(Code::peer_lost, std::string(what) + ": no answer from the other ranks within " +
-                                   seconds_text(timeout_s_));
-    }
-    if (const ncclResult_t asked = ncclCommGetAsyncError(handle_, &status); asked != ncclSuccess) {
-      status = asked;
-    }
+ncclResult_t Communicator::state() const {
+  ncclResult_t status = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(handle_, &status);
+  return asked == ncclSuccess ? status : asked;
+}
+
+ncclResult_t Communicator::settled(ncclResult_t status) const {
+  for (Waiting waiting; status == ncclInProgress && waiting.pause() <= timeout_s_;) {
+    status = state();
   }
+  return status;
+}
+
+void Communicator::settle(const char* what, ncclResult_t status) {
+  status = settled(status);
   if (status == ncclSuccess) return;
+  if (status == ncclInProgress) {
+    give_up(Code::peer_lost, std::string(what) + ": no answer from the other ranks within " +
+                                 seconds_text(timeout_s_));
+  }
   const Code code = code_of(status);
   give_up(code, std::string(what) + (code == Code::peer_lost ? ": another rank is lost: " : ": ") +
                     words_of(status, handle_));
@@ -194,10 +196,7 @@ void Communicator::broadcast_host(void* values, std::int64_t bytes, int root) {
 
 void Communicator::watch(double waited_s) {
   if (handle_ == nullptr) return;
-  ncclResult_t status = ncclSuccess;
-  const ncclResult_t asked = ncclCommGetAsyncError(handle_, &status);
-  if (asked != ncclSuccess) status = asked;
-  if (status != ncclSuccess && status != ncclInProgress) {
+  if (const ncclResult_t status = state(); status != ncclSuccess && status != ncclInProgress) {
     give_up(Code::peer_lost,
             "another rank of the communicator is lost: " + words_of(status, handle_));
   }

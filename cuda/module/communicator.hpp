@@ -41,6 +41,10 @@ struct Communicator {
  private:
   template <class Exchange>
   void stage(void* values, std::int64_t bytes, Exchange exchange);
+  /// What the library says of it now.
+  ncclResult_t state() const;
+  /// What became of a call that answered `status`: ncclInProgress still once the timeout is over.
+  ncclResult_t settled(ncclResult_t status) const;
   void settle(const char* what, ncclResult_t status);
   [[noreturn]] void give_up(Code code, const std::string& why);
 

@@ -32,7 +32,6 @@ class NcclCollective final : public Collective {
 
   /// What the module answered to a call of the engine; RankLost where that tells of a lost rank.
   void ask(const char* what, const cuda::Outcome& outcome) const;
-  TrainingDevice& device() const { return device_; }
   cuda::Communicator* communicator() const { return communicator_; }
 
  private:
