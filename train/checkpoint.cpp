@@ -79,16 +79,20 @@ void remove_checkpoint(const fs::path& file) {
 
 void refuse_other_trainings(const fs::path& directory, const std::set<std::string>& identities) {
   if (!fs::is_directory(directory)) return;
-  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
-    if (entry.path().extension() != ".h5") continue;
+  for (auto entry = fs::recursive_directory_iterator(directory);
+       entry != fs::recursive_directory_iterator(); ++entry) {
+    const fs::path& path = entry->path();
+    if (entry->is_directory() && !path.filename().string().starts_with(fold_prefix)) {
+      entry.disable_recursion_pending();  // none of ours: run directories lie beside, say
+    }
+    if (path.extension() != ".h5") continue;
     std::string found;
     try {
-      found = h5::File::of_bytes(read_verified(entry.path()), entry.path().string())
-                  .string_attribute("identity");
+      found = h5::File::of_bytes(read_verified(path), path.string()).string_attribute("identity");
     } catch (const DataError&) {
       continue;
     }
-    if (!identities.contains(found)) throw other_training(entry.path(), found, *identities.begin());
+    if (!identities.contains(found)) throw other_training(path, found, *identities.begin());
   }
 }
 

@@ -350,7 +350,7 @@ std::optional<std::vector<Model>> train_models_without(
     plans.back().title = fmt::format("without {}: ", name);
     if (!options.checkpoint_directory.empty()) {
       plans.back().checkpoints =
-          options.checkpoint_directory / fmt::format("fold-{}", plans.size());
+          options.checkpoint_directory / fmt::format("{}{}", fold_prefix, plans.size());
     }
   }
   return train_plans(std::move(plans), options, world, watch);
